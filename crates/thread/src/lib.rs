@@ -1,1 +1,39 @@
+//! What every part of Homefree that runs inside a program stands on: the per-thread slot, and the few
+//! events of a thread's and a process's life.
+//!
+//! **For:** the recorder, the ledger and the allocator, which keep their hot state behind one
+//! thread-local access. **Not for:** programs; nothing here is useful alone.
+//!
+//! * [`slot`]: one const-initialised thread-local without a destructor, readable before `main`, inside
+//!   `dlopen`, in other thread-locals' destructors and after ours has run. On x86-64 it is reached by
+//!   the initial-exec model or by a TLS descriptor, as the artifact needs; elsewhere by `thread_local!`.
+//! * [`ExitHook`]: a pthread key that re-arms itself, so that it runs as late as keys can.
+//! * [`on_fork_child`]: the child side of `fork`.
+//! * [`ThreadTable`]: ids that are never used twice, with one word each.
+//! * [`fold_role`]: `rpc-worker-17` → `rpc-worker-*`.
+//! * [`Lock`]: for slow paths; never allocates, can be forced open in fork's child.
+//! * [`sys`]: the system calls, which leave `errno` alone.
+//!
+//! No `std`, no allocation, no panic.
+//!
+//! ```
+//! let mut out = [0; 16];
+//! assert_eq!(homefree_thread::fold_role(b"rpc-worker-17", &mut out), b"rpc-worker-*");
+//! ```
+#![no_std]
 
+#[cfg(test)]
+extern crate std;
+
+mod exit;
+mod lock;
+mod role;
+pub mod slot;
+pub mod sys;
+mod table;
+
+pub use exit::{ExitHook, on_fork_child};
+pub use lock::{Lock, LockGuard};
+pub use role::fold_role;
+pub use slot::Slot;
+pub use table::ThreadTable;
