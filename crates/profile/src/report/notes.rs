@@ -1,0 +1,129 @@
+//! What a reader must know to judge the figures: cut stacks, missing symbols, lost events.
+
+use super::rows::Key;
+use super::{Format, Report, units};
+use crate::merge::{End, Merged};
+use crate::site::Site;
+use crate::symbols::{Known, Module};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Allocations whose stack could not be followed to its end, by the module where it was lost.
+pub(super) fn cuts(merged: &Merged) -> HashMap<u32, u64> {
+    let mut cuts: HashMap<u32, u64> = HashMap::new();
+    for ((_, stack), sums) in &merged.sites {
+        if let Some((End::Cut, frame)) = merged.stacks.end(*stack) {
+            let sum = cuts.entry(frame.module).or_default();
+            *sum = sum.saturating_add(sums.allocated.count);
+        }
+    }
+    cuts
+}
+
+impl Report {
+    /// Adds warnings that only the whole report can tell.
+    pub(super) fn add_notes(&mut self) {
+        let mut notes = Vec::new();
+        let t = &self.totals;
+        if t.lost > 0 {
+            notes.push(format!(
+                "{} events had no room in the profile: they are in the totals, but at no site",
+                units::count(t.lost)
+            ));
+        }
+        if t.untracked > 0 {
+            notes.push(format!(
+                "{} allocations could not be recorded; their frees count as unknown",
+                units::count(t.untracked)
+            ));
+        }
+        notes.extend(self.missing_symbols());
+        self.warnings.extend(notes);
+    }
+
+    /// One line for each reason why shown places have no names.
+    fn missing_symbols(&self) -> Vec<String> {
+        let mut by_reason: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for id in self.shown_modules() {
+            let (Some(module), Some(known)) = (self.module(id), self.symbolizer.known(id)) else {
+                continue;
+            };
+            if let Some(reason) = why_nameless(known, module) {
+                by_reason.entry(reason).or_default().insert(name(module));
+            }
+        }
+        by_reason
+            .into_iter()
+            .map(|(reason, modules)| {
+                let modules: Vec<_> = modules.into_iter().collect();
+                format!("{}: {reason}", modules.join(", "))
+            })
+            .collect()
+    }
+
+    /// Modules of the shown sites (in JSON: frames) that have no name.
+    fn shown_modules(&self) -> BTreeSet<u32> {
+        let mut modules = BTreeSet::new();
+        let mut see = |site: &Site| {
+            if let Site::Address { module, .. } = site {
+                modules.insert(*module);
+            }
+        };
+        for row in &self.rows {
+            match &row.key {
+                Key::Flow { alloc, free, .. } => {
+                    see(alloc);
+                    see(free);
+                }
+                Key::Alloc(site) | Key::Free(site) => see(site),
+                Key::Role(..) => {}
+            }
+        }
+        let mut stacks = Vec::new();
+        if self.options.format == Format::Json {
+            stacks.extend(
+                self.listed_flows(false)
+                    .flat_map(|(k, _)| [k.alloc_stack, k.free_stack]),
+            );
+        } else if self.options.full_stacks {
+            let flows = self.rows.iter().filter_map(|r| r.flows.first());
+            stacks.extend(flows.flat_map(|k| [k.alloc_stack, k.free_stack]));
+        }
+        for frame in stacks
+            .into_iter()
+            .flat_map(|s| self.merged.stacks.frames(s))
+        {
+            if self.symbolizer.answered(frame).is_empty() {
+                modules.insert(frame.module);
+            }
+        }
+        modules
+    }
+}
+
+fn name(module: &Module) -> String {
+    match module.build_id_hex() {
+        Some(id) => format!("{} (build id {id})", module.short()),
+        None => module.short().to_owned(),
+    }
+}
+
+fn why_nameless(known: Known, module: &Module) -> Option<String> {
+    let path = crate::symbols::undeleted(&module.path);
+    Some(match known {
+        Known::Exported => {
+            "stripped, so its symbols are missing; install debug symbols for it and report again".into()
+        }
+        Known::NoFile => format!("{path} is not there any more, so its symbols are missing"),
+        Known::OtherBuild => format!(
+            "{path} is not the build that was recorded, so its symbols are not used; put the recorded build back, or record again"
+        ),
+        Known::Newer => format!(
+            "{path} was changed after the recording and has no build id, so its symbols are not used; link with --build-id, or record again"
+        ),
+        Known::Unreadable => format!("{path} cannot be read as ELF, so its symbols are missing"),
+        Known::NoMap => {
+            "code made at run time; for its names let the program write a perf map (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit, python3 -X perf) while it is recorded".into()
+        }
+        Known::Debug | Known::Functions | Known::PerfMap | Known::Vdso => return None,
+    })
+}

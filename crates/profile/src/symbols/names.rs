@@ -1,0 +1,159 @@
+//! Names as people wrote them.
+
+use crate::records::text;
+
+/// Demangles by what the name looks like (Rust v0 and legacy, C++), and takes off what compilers
+/// append to copies of C functions.
+pub(crate) fn demangle(raw: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(raw) {
+        return text(format!("{rust:#}").as_bytes());
+    }
+    if raw.starts_with("_Z") || raw.starts_with("__Z") {
+        let options = cpp_demangle::DemangleOptions::new().no_return_type();
+        let symbol = cpp_demangle::Symbol::new_with_options(
+            raw,
+            &cpp_demangle::ParseOptions::default().recursion_limit(160),
+        );
+        if let Some(name) = symbol
+            .ok()
+            .and_then(|s| s.demangle_with_options(&options).ok())
+        {
+            return text(name.as_bytes());
+        }
+    }
+    // Symbol versions of the dynamic table, copies made by the optimizer.
+    let plain = raw.split("@@").next().unwrap_or(raw);
+    text(plain.as_bytes())
+}
+
+/// Name of a role from the name of its start function.
+pub(crate) fn role(function: &str) -> String {
+    if let Some(body) = function.strip_prefix("std::thread::_State_impl<") {
+        // libstdc++: …<std::thread::_Invoker<std::tuple<X, …> > >::_M_run()
+        let inner = body.split_once("std::tuple<").map(|(_, inner)| inner);
+        if let Some(called) = inner.map(first_argument).filter(|x| !x.is_empty()) {
+            return called_name(called);
+        }
+    }
+    called_name(function)
+}
+
+/// Up to the first `,` or closing bracket that is not inside brackets.
+fn first_argument(list: &str) -> &str {
+    let mut depth = 0;
+    for (at, c) in list.char_indices() {
+        match c {
+            '<' | '(' | '{' | '[' => depth += 1,
+            '>' | ')' | '}' | ']' if depth == 0 => return list[..at].trim(),
+            '>' | ')' | '}' | ']' => depth -= 1,
+            ',' if depth == 0 => return list[..at].trim(),
+            _ => {}
+        }
+    }
+    list.trim()
+}
+
+/// A callable without its parameters: `worker(int)` → `worker`, `void (*)(int)` stays, and a closure is
+/// named by the function it stands in: `main::{lambda()#1}` → `main::{lambda#1}`.
+fn called_name(function: &str) -> String {
+    if function.contains("(*)") {
+        return function.to_owned();
+    }
+    // A member function, only known by its type: the class.
+    if let Some((head, _)) = function.split_once("::*)") {
+        return head.rsplit('(').next().unwrap_or(head).to_owned();
+    }
+    let mut out = String::new();
+    let mut depth = 0;
+    for c in function.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    let out = out.trim().trim_end_matches(" const").trim();
+    if out.is_empty() {
+        function.to_owned()
+    } else {
+        out.to_owned()
+    }
+}
+
+/// Shortens what only repeats itself in C++ names: the string type, default allocators.
+pub(crate) fn shorten(function: &str) -> String {
+    if !function.contains("std::") {
+        return function.to_owned();
+    }
+    let mut out = function.to_owned();
+    for (long, short) in [
+        (
+            "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >",
+            "std::string",
+        ),
+        (
+            "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>",
+            "std::string",
+        ),
+        (
+            "std::basic_string_view<char, std::char_traits<char> >",
+            "std::string_view",
+        ),
+        ("std::__cxx11::", "std::"),
+        ("> >", ">>"),
+    ] {
+        while out.contains(long) {
+            out = out.replace(long, short);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_demangled_by_language() {
+        for (raw, name) in [
+            (
+                "_ZN4core3ptr13drop_in_place17h0123456789abcdefE",
+                "core::ptr::drop_in_place",
+            ),
+            ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+            (
+                "_ZNSt6vectorIiSaIiEE9push_backERKi",
+                "std::vector<int, std::allocator<int> >::push_back(int const&)",
+            ),
+            ("_Znwm", "operator new(unsigned long)"),
+            ("malloc@@GLIBC_2.2.5", "malloc"),
+            ("main", "main"),
+            ("_Zbroken", "_Zbroken"),
+        ] {
+            assert_eq!(demangle(raw), name);
+        }
+    }
+
+    #[test]
+    fn start_functions_become_role_names() {
+        for (function, name) in [
+            ("worker_main(void*)", "worker_main"),
+            (
+                "std::thread::_State_impl<std::thread::_Invoker<std::tuple<main::{lambda()#1}> > >::_M_run()",
+                "main::{lambda#1}",
+            ),
+            (
+                "std::thread::_State_impl<std::thread::_Invoker<std::tuple<void (*)(int), int> > >::_M_run()",
+                "void (*)(int)",
+            ),
+            (
+                "std::thread::_State_impl<std::thread::_Invoker<std::tuple<void (Server::*)(), Server*> > >::_M_run()",
+                "Server",
+            ),
+            ("consume", "consume"),
+        ] {
+            assert_eq!(role(function), name);
+        }
+    }
+}
