@@ -1,0 +1,19 @@
+//! Builds the programs of `tests/programs/`, runs them plain, under `homefree record` and with the library in
+//! `LD_PRELOAD`, and reads their profiles through `homefree report --json`.
+//!
+//! Every child has a time limit: a program that hangs is a failed test, not a stuck one. No test asserts a duration.
+
+#![allow(dead_code)] // each test file uses its part
+
+mod build;
+mod recording;
+mod report;
+mod run;
+
+pub use build::{plugin, program, program_with};
+pub use recording::{
+    Recording, homefree, library, preload, preload_with, record, record_with, report_of,
+    report_output,
+};
+pub use report::{Flow, Report};
+pub use run::{Ran, Run, Running, installed, signal_process, stripped_of_addresses};
