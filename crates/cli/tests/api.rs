@@ -34,12 +34,20 @@ fn failed_calls_leave_no_blocks() {
     let report = recording.report();
     // 10,000 blocks that realloc freed by size 0 are not live.
     let freed = report.total("frees_home") + report.total("frees_remote");
-    assert!(report.total("allocations") - freed < 20, "{} of {}", freed, report.total("allocations"));
+    assert!(
+        report.total("allocations") - freed < 20,
+        "{} of {}",
+        freed,
+        report.total("allocations")
+    );
 }
 
 #[test]
 fn usable_bytes_may_be_used() {
-    let fortified = program_with("usable_bytes.c", &["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"]);
+    let fortified = program_with(
+        "usable_bytes.c",
+        &["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"],
+    );
     answers_the_same(&fortified);
 }
 

@@ -22,11 +22,17 @@ fn passes_a_million(program: &Path, options: &[&str], runtime: u64) {
         assert_eq!(flow.free_role, "consumer-*", "{flow:?}");
     }
     let other = report.total("frees_remote") - 1_000_000;
-    assert!(other <= runtime, "{other} further remote frees: {:#?}", others(&report));
+    assert!(
+        other <= runtime,
+        "{other} further remote frees: {:#?}",
+        others(&report)
+    );
     assert_eq!(report.total("frees_unknown"), 0);
     assert_eq!(report.total("threads"), 5);
     assert!(report.total("allocations") >= 1_000_000);
-    assert!(report.total("allocations") >= report.total("frees_home") + report.total("frees_remote"));
+    assert!(
+        report.total("allocations") >= report.total("frees_home") + report.total("frees_remote")
+    );
 }
 
 fn sum(flows: &[Flow]) -> u64 {
@@ -79,7 +85,11 @@ fn bytes_are_those_that_were_asked_for_or_usable_but_the_same_at_both_ends() {
     let report = recording.report();
     // 16 + i % 48 bytes for i in 0..250, 4000 times: that, or rounded up by the allocator.
     let asked: u64 = (0..250).map(|i| 16 + i % 48).sum::<u64>() * 4000;
-    let bytes: u64 = report.between("make_object", "drop_object").iter().map(|f| f.bytes).sum();
+    let bytes: u64 = report
+        .between("make_object", "drop_object")
+        .iter()
+        .map(|f| f.bytes)
+        .sum();
     assert!((asked..=asked * 2).contains(&bytes), "{bytes} for {asked}");
     assert!(report.total("allocated_bytes") >= bytes);
 }
@@ -94,7 +104,10 @@ fn thread_ids_that_are_reused_do_not_hide_remote_frees() {
     assert_eq!(report.total("frees_remote"), 4, "{:#?}", report.flows());
     assert_eq!(report.total("frees_unknown"), 0);
     let bytes: u64 = four.iter().map(|f| f.bytes).sum();
-    assert!((100 + 101 + 102 + 103..=4 * 112).contains(&bytes), "{bytes}");
+    assert!(
+        (100 + 101 + 102 + 103..=4 * 112).contains(&bytes),
+        "{bytes}"
+    );
     // malloc, realloc, calloc and aligned_alloc of the producer, freed by the producer.
     assert!(report.total("frees_home") >= 4);
 }
@@ -149,12 +162,20 @@ fn profiles_merge_to_the_sum() {
     let flows = merged.between("make_four", "free_four");
     assert_eq!(sum(&flows), 8);
     // The loader put the program at two addresses; the sites are the same.
-    assert_eq!(flows.len(), first.report().between("make_four", "free_four").len());
+    assert_eq!(
+        flows.len(),
+        first.report().between("make_four", "free_four").len()
+    );
 }
 
 #[test]
 fn sampled_counts_are_near_and_say_how_near() {
-    let recording = record_with(&["--sample", "4KiB"], program("pass_million.c"), NONE, |run| run);
+    let recording = record_with(
+        &["--sample", "4KiB"],
+        program("pass_million.c"),
+        NONE,
+        |run| run,
+    );
     let report = recording.report();
     let estimate = report.count_between("make_object", "drop_object");
     assert!((800_000..1_200_000).contains(&estimate), "{estimate}");

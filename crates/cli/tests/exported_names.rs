@@ -22,22 +22,61 @@ fn exports(file: &Path) -> BTreeSet<String> {
 
 /// The libc that programs here are linked to.
 fn libc() -> String {
-    let ran = Run::new("ldd").arg(installed("cc").expect("a compiler")).run().ended_well();
+    let ran = Run::new("ldd")
+        .arg(installed("cc").expect("a compiler"))
+        .run()
+        .ended_well();
     let out = ran.out();
-    let line = out.lines().find(|l| l.contains("libc.so.6")).expect("a libc");
+    let line = out
+        .lines()
+        .find(|l| l.contains("libc.so.6"))
+        .expect("a libc");
     line.split_whitespace().nth(2).expect("its path").to_owned()
 }
 
 /// What an allocator of the C family exports that gives out or takes back blocks, or looks into one.
 fn of_the_family(name: &str) -> bool {
-    let stems = ["malloc", "calloc", "realloc", "memalign", "valloc", "aligned_alloc", "free"];
+    let stems = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "memalign",
+        "valloc",
+        "aligned_alloc",
+        "free",
+    ];
     let not_blocks = [
         // They free what their own pairs made, by free.
-        "freeaddrinfo", "freeifaddrs", "freelocale", "__freelocale", "globfree", "globfree64", "regfree", "wordfree",
-        "obstack_free", "_obstack_free", "fts_free", "if_freenameindex", "if_freenameindex", "xdr_free", "svc_freeargs",
-        "__free_fdresult", "freehostent", "freopen", "freopen64", "frexp", "posix_spawn_freeaddrs", "__libc_freeres",
-        "__rpc_thread_destroy", "__obstack_free", "obstack_alloc_failed_handler", "__res_freeupdrec", "clnt_freeres",
-        "__libc_dynarray_freeze", "__libc_dynarray_at_failure", "__libc_alloca_cutoff",
+        "freeaddrinfo",
+        "freeifaddrs",
+        "freelocale",
+        "__freelocale",
+        "globfree",
+        "globfree64",
+        "regfree",
+        "wordfree",
+        "obstack_free",
+        "_obstack_free",
+        "fts_free",
+        "if_freenameindex",
+        "if_freenameindex",
+        "xdr_free",
+        "svc_freeargs",
+        "__free_fdresult",
+        "freehostent",
+        "freopen",
+        "freopen64",
+        "frexp",
+        "posix_spawn_freeaddrs",
+        "__libc_freeres",
+        "__rpc_thread_destroy",
+        "__obstack_free",
+        "obstack_alloc_failed_handler",
+        "__res_freeupdrec",
+        "clnt_freeres",
+        "__libc_dynarray_freeze",
+        "__libc_dynarray_at_failure",
+        "__libc_alloca_cutoff",
     ];
     stems.iter().any(|stem| name.contains(stem)) && !not_blocks.contains(&name)
 }
@@ -62,9 +101,19 @@ fn the_whole_family_of_the_libc_is_exported() {
         .iter()
         .filter(|name| of_the_family(name) && !left_to_the_libc(name) && !ours.contains(*name))
         .collect();
-    assert!(missing.is_empty(), "the libc has {missing:?}, the library has not");
+    assert!(
+        missing.is_empty(),
+        "the libc has {missing:?}, the library has not"
+    );
     // The comparison is worth something: it sees what is known to be there.
-    for known in ["malloc", "free", "posix_memalign", "malloc_usable_size", "pvalloc", "reallocarray"] {
+    for known in [
+        "malloc",
+        "free",
+        "posix_memalign",
+        "malloc_usable_size",
+        "pvalloc",
+        "reallocarray",
+    ] {
         assert!(theirs.contains(known) && of_the_family(known), "{known}");
     }
 }
@@ -101,7 +150,10 @@ fn operators() -> BTreeSet<String> {
 #[test]
 fn all_operators_of_cpp_are_exported() {
     let ours = exports(library());
-    let missing: Vec<_> = operators().into_iter().filter(|n| !ours.contains(n)).collect();
+    let missing: Vec<_> = operators()
+        .into_iter()
+        .filter(|n| !ours.contains(n))
+        .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
@@ -111,8 +163,17 @@ fn nothing_else_of_the_program_is_replaced() {
     let operators = operators();
     // Watched to follow threads, processes and libraries; each forwards.
     let watched = [
-        "pthread_create", "pthread_setname_np", "prctl", "dlopen", "dlmopen", "dlclose", "fork", "vfork", "_exit",
-        "_Exit", "quick_exit",
+        "pthread_create",
+        "pthread_setname_np",
+        "prctl",
+        "dlopen",
+        "dlmopen",
+        "dlclose",
+        "fork",
+        "vfork",
+        "_exit",
+        "_Exit",
+        "quick_exit",
     ];
     let surprising: Vec<_> = exports(library())
         .into_iter()
@@ -126,7 +187,11 @@ fn nothing_else_of_the_program_is_replaced() {
 
 #[test]
 fn the_library_brings_no_unwinder_and_no_cpp_runtime() {
-    let ran = Run::new("readelf").args(["-d", "-W"]).arg(library()).run().ended_well();
+    let ran = Run::new("readelf")
+        .args(["-d", "-W"])
+        .arg(library())
+        .run()
+        .ended_well();
     let out = ran.out();
     let needed: Vec<_> = out.lines().filter(|l| l.contains("(NEEDED)")).collect();
     for line in &needed {
@@ -134,6 +199,14 @@ fn the_library_brings_no_unwinder_and_no_cpp_runtime() {
         assert!(good.iter().any(|g| line.contains(g)), "needs {line}");
     }
     // Thread-locals as an initial-exec library has them: no call into the loader on the hot path.
-    let relocations = Run::new("readelf").args(["-r", "-W"]).arg(library()).run().ended_well().out();
-    assert!(!relocations.contains("__tls_get_addr"), "calls __tls_get_addr");
+    let relocations = Run::new("readelf")
+        .args(["-r", "-W"])
+        .arg(library())
+        .run()
+        .ended_well()
+        .out();
+    assert!(
+        !relocations.contains("__tls_get_addr"),
+        "calls __tls_get_addr"
+    );
 }

@@ -8,7 +8,10 @@ const NONE: [&str; 0] = [];
 
 /// Allocation counts of some reports, sorted.
 fn allocations<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<u64> {
-    let mut counts: Vec<_> = reports.into_iter().map(|r| r.total("allocations")).collect();
+    let mut counts: Vec<_> = reports
+        .into_iter()
+        .map(|r| r.total("allocations"))
+        .collect();
     counts.sort();
     counts
 }
@@ -17,7 +20,10 @@ fn allocations<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<u64> {
 #[track_caller]
 fn about(counts: &[u64], expected: &[u64]) {
     let close = counts.len() == expected.len()
-        && counts.iter().zip(expected).all(|(c, e)| (*e..e + 40).contains(c));
+        && counts
+            .iter()
+            .zip(expected)
+            .all(|(c, e)| (*e..e + 40).contains(c));
     assert!(close, "{counts:?}, expected {expected:?} or a few more");
 }
 
@@ -44,10 +50,14 @@ fn threads_that_fork_all_at_once_get_working_children() {
     assert_eq!(children.len(), 32);
     for child in &children {
         assert!((4096..4200).contains(&child.total("allocations")));
-        let freed = child.total("frees_home") + child.total("frees_remote") + child.total("frees_unknown");
+        let freed =
+            child.total("frees_home") + child.total("frees_remote") + child.total("frees_unknown");
         assert!(freed >= 4097, "{freed}");
     }
-    assert!(recording.report().total("allocations") < 1000, "the parent counted its children's blocks");
+    assert!(
+        recording.report().total("allocations") < 1000,
+        "the parent counted its children's blocks"
+    );
 }
 
 #[test]
@@ -62,7 +72,18 @@ fn a_fork_may_meet_the_first_allocation() {
 fn each_generation_counts_its_own() {
     let recording = record(program("generations.c"), NONE);
     about(&allocations(&[recording.report()]), &[1000]);
-    about(&allocations(&recording.children()), &[2000, 3000]);
+    let children = recording.children();
+    about(&allocations(&children), &[2000, 3000]);
+    let sum = |site| {
+        children
+            .iter()
+            .map(|c| c.at_site(site)[0])
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(recording.report().at_site("make_g0"), [1000, 1000, 0]);
+    assert_eq!(sum("make_g0"), [0, 0], "a child starts from nothing");
+    assert_eq!(sum("make_g1").iter().sum::<u64>(), 2000);
+    assert_eq!(sum("make_g2").iter().sum::<u64>(), 3000);
     recording.ran.ended_well();
 }
 
@@ -71,19 +92,35 @@ fn each_generation_counts_its_own_without_the_launcher() {
     let recording = preload(program("generations.c"), NONE);
     about(&allocations(&recording.children()), &[1000, 2000, 3000]);
     for profile in recording.profiles() {
-        let name = profile.file_name().and_then(|n| n.to_str()).expect("a name");
+        let name = profile
+            .file_name()
+            .and_then(|n| n.to_str())
+            .expect("a name");
         assert!(name.starts_with("homefree.generations."), "{name}");
     }
 }
 
 fn workers_write_their_own(recording: &Recording) {
     let mut reports = recording.children();
-    reports.extend(recording.dir.path().join("main.hfp").exists().then(|| recording.report()));
+    reports.extend(
+        recording
+            .dir
+            .path()
+            .join("main.hfp")
+            .exists()
+            .then(|| recording.report()),
+    );
     about(&allocations(&reports), &[100, 1000, 2000, 3000]);
     // The copies of the parent's blocks that a worker frees are its own matter: nobody else's count moves.
-    let parent = reports.iter().min_by_key(|r| r.total("allocations")).expect("four");
+    let parent = reports
+        .iter()
+        .min_by_key(|r| r.total("allocations"))
+        .expect("four");
     assert!((100..140).contains(&parent.total("frees_home")));
-    assert_eq!(parent.total("frees_remote") + parent.total("frees_unknown"), 0);
+    assert_eq!(
+        parent.total("frees_remote") + parent.total("frees_unknown"),
+        0
+    );
 }
 
 #[test]
@@ -107,15 +144,21 @@ fn workers_do_not_overwrite_one_file_without_the_launcher() {
 
 #[test]
 fn the_variable_for_the_path_is_no_trap_for_children() {
-    let recording = preload_with(program("workers.c"), NONE, |run| run.env("HOMEFREE_OUTPUT", "main.hfp"));
+    let recording = preload_with(program("workers.c"), NONE, |run| {
+        run.env("HOMEFREE_OUTPUT", "main.hfp")
+    });
     // The contract asks for an absolute path; with a relative one nothing may break either.
     recording.ran.ended_well();
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("chosen.hfp");
-    let recording = preload_with(program("workers.c"), NONE, |run| run.env("HOMEFREE_OUTPUT", &path));
+    let recording = preload_with(program("workers.c"), NONE, |run| {
+        run.env("HOMEFREE_OUTPUT", &path)
+    });
     recording.ran.ended_well();
     about(&allocations(&[report_of(&[path], &[])]), &[100]);
-    let files = std::fs::read_dir(dir.path()).expect("the directory").count();
+    let files = std::fs::read_dir(dir.path())
+        .expect("the directory")
+        .count();
     assert_eq!(files, 4);
 }
 
@@ -136,7 +179,12 @@ fn children_that_exec_or_are_spawned_write_their_own() {
 
 #[test]
 fn children_can_be_ignored() {
-    let recording = record_with(&["--children", "ignore"], program("workers.c"), NONE, |run| run);
+    let recording = record_with(
+        &["--children", "ignore"],
+        program("workers.c"),
+        NONE,
+        |run| run,
+    );
     assert_eq!(recording.profiles().len(), 1);
     about(&allocations(&[recording.report()]), &[100]);
     let recording = record_with(

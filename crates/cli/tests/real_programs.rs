@@ -13,12 +13,36 @@ fn inputs(dir: &Path) {
         std::fs::write(path, text).expect("an input");
     };
     let number = |i: u64| i.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1) >> 40;
-    put("numbers.txt", (0..20_000).map(|i| format!("{}\n", number(i))).collect());
-    put("words.txt", (0..20_000).map(|i| format!("word{} and {}\n", i % 977, number(i) % 31)).collect());
-    put("table.json", format!("[{}]", (0..2000).map(|i| format!("{{\"id\":{i},\"tag\":\"t{}\"}}", i % 7)).collect::<Vec<_>>().join(",")));
-    put("sub/hello.c", "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }\n".into());
+    put(
+        "numbers.txt",
+        (0..20_000).map(|i| format!("{}\n", number(i))).collect(),
+    );
+    put(
+        "words.txt",
+        (0..20_000)
+            .map(|i| format!("word{} and {}\n", i % 977, number(i) % 31))
+            .collect(),
+    );
+    put(
+        "table.json",
+        format!(
+            "[{}]",
+            (0..2000)
+                .map(|i| format!("{{\"id\":{i},\"tag\":\"t{}\"}}", i % 7))
+                .collect::<Vec<_>>()
+                .join(",")
+        ),
+    );
+    put(
+        "sub/hello.c",
+        "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }\n".into(),
+    );
     put("sub/shapes.cpp", "#include <map>\n#include <string>\n#include <vector>\nint main() { std::map<std::string, std::vector<int>> m; for (int i = 0; i < 9; i++) m[std::to_string(i)].push_back(i); return (int)m.size() - 9; }\n".into());
     put("Makefile", "all: a b\na b:\n\t@echo making $@\n".into());
+    put(
+        "sum.bc",
+        "for (i = 0; i < 300; i++) x = x * 3 + i\nx\nquit\n".into(),
+    );
     put("threads.py", PYTHON.into());
     put("Churn.java", JAVA.into());
     put("work.js", NODE.into());
@@ -99,26 +123,53 @@ fn settle(run: Run, work: &Path) -> Run {
 /// Runs `program` plain and recorded: same output, same exit code, and a report with at least `threads` threads.
 #[track_caller]
 fn unchanged(program: &str, args: &[&str], threads: u64) {
-    let Some(path) = installed(program) else { return };
+    let Some(path) = installed(program) else {
+        return;
+    };
     let (_plain_dir, work) = place();
     let plain = settle(Run::new(&path).args(args), &work).run();
     let (dir, work) = place();
     let profile = dir.path().join("main.hfp");
-    let run = Run::new(homefree()).args(["record", "-o"]).arg(&profile).arg("--").arg(&path);
+    let run = Run::new(homefree())
+        .args(["record", "-o"])
+        .arg(&profile)
+        .arg("--")
+        .arg(&path);
     let recorded = settle(run.args(args), &work).run();
     same(&plain, &recorded);
     let report = report_of(&[profile], &[]);
-    assert!(report.total("allocations") > 0, "{:#}", report.json["totals"]);
-    assert!(report.total("threads") >= threads, "{:#}", report.json["totals"]);
+    assert!(
+        report.total("allocations") > 0,
+        "{:#}",
+        report.json["totals"]
+    );
+    assert!(
+        report.total("threads") >= threads,
+        "{:#}",
+        report.json["totals"]
+    );
     let known = report.total("frees_home") + report.total("frees_remote");
-    assert!(known <= report.total("allocations"), "{:#}", report.json["totals"]);
+    assert!(
+        known <= report.total("allocations"),
+        "{:#}",
+        report.json["totals"]
+    );
     let unknown = report.total("frees_unknown");
-    assert!(unknown * 1000 <= known, "{unknown} unknown frees of {known}");
+    assert!(
+        unknown * 1000 <= known,
+        "{unknown} unknown frees of {known}"
+    );
 }
 
 #[track_caller]
 fn same(plain: &Ran, recorded: &Ran) {
-    assert_eq!(recorded.code(), plain.code(), "plain: {}\nrecorded: {}", plain.err(), recorded.err());
+    assert_eq!(
+        recorded.code(),
+        plain.code(),
+        "plain: {}\nrecorded: {}",
+        plain.err(),
+        recorded.err()
+    );
     assert!(
         recorded.stdout == plain.stdout,
         "output differs\nplain: {}\nrecorded: {}",
@@ -138,7 +189,7 @@ unchanged! {
     awk: "awk", ["{ n[$1] += length($0) } END { for (i = 0; i < 50; i++) print i, n[\"word\" i] }", "in/words.txt"], 1;
     bash_pipeline: "bash", ["-c", "for i in $(seq 200); do x=$x$i; done; echo ${#x} | cat | sort; grep -c and in/words.txt"], 1;
     bash_script: "bash", ["-c", "declare -A a; while read w _; do a[$w]=$((a[$w]+1)); done < in/words.txt; echo ${#a[@]}; (exit 9); echo $?; exit 6"], 1;
-    bc: "bc", ["-q", "-l", "/dev/null"], 1;
+    bc: "bc", ["-q", "in/sum.bc"], 1;
     bzip2: "bzip2", ["-c", "in/words.txt"], 1;
     cat: "cat", ["in/words.txt", "in/numbers.txt"], 1;
     curl: "curl", ["-s", "-o", "copy", "file:///etc/passwd", "-w", "%{http_code}"], 1;
@@ -166,7 +217,7 @@ unchanged! {
     od: "od", ["-x", "in/numbers.txt"], 1;
     openssl: "openssl", ["dgst", "-sha256", "in/words.txt"], 1;
     perl: "perl", ["-ne", "$n{(split)[0]}++; END { print join(',', map { \"$_=$n{$_}\" } sort keys %n), \"\\n\" }", "in/words.txt"], 1;
-    python: "python3", ["in/threads.py"], 5;
+    python: "/usr/bin/python3", ["in/threads.py"], 5;
     sed: "sed", ["-E", "s/word([0-9]+)/\\1/g; $!N; P; D", "in/words.txt"], 1;
     sort: "sort", ["-n", "in/numbers.txt"], 1;
     sort_parallel: "sort", ["--parallel=2", "-S", "64K", "-T", ".", "in/words.txt", "in/numbers.txt"], 1;
@@ -179,7 +230,10 @@ unchanged! {
 
 #[test]
 fn redis_with_io_threads() {
-    let (Some(server), Some(benchmark)) = (installed("redis-server"), installed("redis-benchmark")) else { return };
+    let (Some(server), Some(benchmark)) = (installed("redis-server"), installed("redis-benchmark"))
+    else {
+        return;
+    };
     let dir = tempfile::tempdir().expect("a directory");
     let socket = dir.path().join("redis.sock");
     let profile = dir.path().join("main.hfp");
@@ -188,7 +242,18 @@ fn redis_with_io_threads() {
         .arg(&profile)
         .arg("--")
         .arg(server)
-        .args(["--port", "0", "--io-threads", "2", "--io-threads-do-reads", "yes", "--save", "", "--daemonize", "no"])
+        .args([
+            "--port",
+            "0",
+            "--io-threads",
+            "2",
+            "--io-threads-do-reads",
+            "yes",
+            "--save",
+            "",
+            "--daemonize",
+            "no",
+        ])
         .arg("--unixsocket")
         .arg(&socket)
         .dir(dir.path())
@@ -196,28 +261,61 @@ fn redis_with_io_threads() {
         .start();
     launcher.until("its socket", |_| socket.exists());
     let client = |args: &[&str]| {
-        Run::new(&benchmark).arg("-s").arg(&socket).args(args).run().ended_well();
+        Run::new(&benchmark)
+            .arg("-s")
+            .arg(&socket)
+            .args(args)
+            .run()
+            .ended_well();
     };
-    client(&["-q", "-n", "20000", "-c", "20", "-P", "8", "-d", "100", "-t", "set,get,lpush,mset"]);
+    client(&[
+        "-q",
+        "-n",
+        "20000",
+        "-c",
+        "20",
+        "-P",
+        "8",
+        "-d",
+        "100",
+        "-t",
+        "set,get,lpush,mset",
+    ]);
     // The server answers nothing to SHUTDOWN and closes; a signal ends it in order too.
     launcher.signal(rustix::process::Signal::TERM);
     launcher.wait().ended_well();
     let report = report_of(&[profile], &[]);
-    assert!(report.total("allocations") > 60_000, "{:#}", report.json["totals"]);
+    assert!(
+        report.total("allocations") > 60_000,
+        "{:#}",
+        report.json["totals"]
+    );
     // main, the I/O thread, three background threads.
     assert!(report.total("threads") >= 5, "{:#}", report.json["totals"]);
     let known = report.total("frees_home") + report.total("frees_remote");
-    assert!(report.total("frees_unknown") * 1000 <= known, "{:#}", report.json["totals"]);
+    assert!(
+        report.total("frees_unknown") * 1000 <= known,
+        "{:#}",
+        report.json["totals"]
+    );
 }
 
 #[test]
 fn sqlite_on_disk_leaves_the_same_file() {
-    let Some(sqlite) = installed("sqlite3") else { return };
+    let Some(sqlite) = installed("sqlite3") else {
+        return;
+    };
     let sql = "pragma page_size=4096; create table t(a, b); with recursive n(i) as (select 1 union all select i+1 from n where i<3000) insert into t select i, hex(i*i) from n; vacuum;";
     let (plain, recorded) = (place(), place());
-    settle(Run::new(&sqlite).args(["x.db", sql]), &plain.1).run().ended_well();
-    let run = Run::new(homefree()).args(["record", "-o", "../main.hfp", "--"]).arg(&sqlite);
-    settle(run.args(["x.db", sql]), &recorded.1).run().ended_well();
+    settle(Run::new(&sqlite).args(["x.db", sql]), &plain.1)
+        .run()
+        .ended_well();
+    let run = Run::new(homefree())
+        .args(["record", "-o", "../main.hfp", "--"])
+        .arg(&sqlite);
+    settle(run.args(["x.db", sql]), &recorded.1)
+        .run()
+        .ended_well();
     let read = |work: &Path| std::fs::read(work.join("x.db")).expect("the database");
     assert!(read(&plain.1) == read(&recorded.1));
 }

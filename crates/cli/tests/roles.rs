@@ -15,7 +15,11 @@ fn names_become_roles_whichever_way_they_are_given() {
     }
     let count = |role: &str| {
         let flows = report.between("make_for", "release");
-        flows.iter().filter(|f| f.free_role == role).map(|f| f.count).sum::<u64>()
+        flows
+            .iter()
+            .filter(|f| f.free_role == role)
+            .map(|f| f.count)
+            .sum::<u64>()
     };
     assert_eq!(count("pool-*"), 30);
     assert_eq!(count("net-*"), 10);
@@ -25,7 +29,10 @@ fn names_become_roles_whichever_way_they_are_given() {
     assert_eq!(count("first-*") + count("renamed-*"), 20);
     assert!(count("renamed-*") >= 10);
     for flow in report.between("make_for", "release") {
-        assert_eq!(flow.alloc_role, "thread_names", "the main thread's role is the program's name");
+        assert_eq!(
+            flow.alloc_role, "thread_names",
+            "the main thread's role is the program's name"
+        );
     }
     assert_eq!(report.total("threads"), 8);
 }
@@ -36,17 +43,26 @@ fn unnamed_cpp_threads_are_what_they_run() {
     let roles = report.free_roles("main");
     for part in ["drain_queue", "Flusher", "lambda"] {
         // A thread that runs a function pointer is told by the pointer's type at least.
-        let found = roles.iter().any(|r| r.contains(part) || (part == "drain_queue" && r.contains("(*)(int)")));
+        let found = roles
+            .iter()
+            .any(|r| r.contains(part) || (part == "drain_queue" && r.contains("(*)(int)")));
         assert!(found, "no {part} in {roles:?}");
     }
-    assert!(!roles.iter().any(|r| r.contains("execute_native_thread")), "{roles:?}");
+    assert!(
+        !roles.iter().any(|r| r.contains("execute_native_thread")),
+        "{roles:?}"
+    );
 }
 
 #[test]
 fn rust_names_are_roles() {
     let report = record(program("thread_names.rs"), NONE).report();
     let flows = report.between("main", "free_here");
-    let of_workers: u64 = flows.iter().filter(|f| f.free_role == "rpc-worker-*").map(|f| f.count).sum();
+    let of_workers: u64 = flows
+        .iter()
+        .filter(|f| f.free_role == "rpc-worker-*")
+        .map(|f| f.count)
+        .sum();
     assert_eq!(of_workers, 3, "{flows:#?}");
     assert_eq!(flows.iter().map(|f| f.count).sum::<u64>(), 4);
 }

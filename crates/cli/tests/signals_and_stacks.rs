@@ -3,7 +3,10 @@
 mod support;
 
 use std::path::{Path, PathBuf};
-use support::{Recording, Report, Run, library, plugin, preload_with, program, program_with, record, record_with};
+use support::{
+    Recording, Report, Run, library, plugin, preload_with, program, program_with, record,
+    record_with,
+};
 
 const NONE: [&str; 0] = [];
 const WAYS: [&str; 4] = ["auto", "fp", "dwarf", "none"];
@@ -17,7 +20,12 @@ fn unharmed(program: &Path, check: impl Fn(&Report)) {
         for free_stacks in ["cross", "all"] {
             let options = ["--stacks", way, "--free-stacks", free_stacks];
             let recording = record_with(&options, program, NONE, |run| run);
-            assert_eq!(recording.ran.code(), plain.code(), "{options:?}: {}", recording.ran.err());
+            assert_eq!(
+                recording.ran.code(),
+                plain.code(),
+                "{options:?}: {}",
+                recording.ran.err()
+            );
             assert_eq!(recording.ran.out(), plain.out(), "{options:?}");
             let report = recording.report();
             assert_eq!(report.total("frees_unknown"), 0, "{options:?}");
@@ -34,7 +42,12 @@ fn handlers_may_interrupt_an_allocation() {
         let recording = preload_with(program("signal_storm.c"), NONE, |run| {
             run.env("LD_PRELOAD", &both).env("HOMEFREE_STACKS", way)
         });
-        assert_eq!(recording.ran.out(), "survived the storm\n", "{}", recording.ran.err());
+        assert_eq!(
+            recording.ran.out(),
+            "survived the storm\n",
+            "{}",
+            recording.ran.err()
+        );
         let report = recording.report();
         recording.ran.ended_well();
         assert!(report.total("allocations") >= 300_000);
@@ -68,6 +81,7 @@ fn coroutine_stacks_come_and_go() {
     // With frames that can be followed, the function that allocates is the site.
     let frames = program_with("coroutines.c", &["-fno-omit-frame-pointer"]);
     let report = record(frames, NONE).report();
+    assert_eq!(report.at_site("make_inside"), [2000, 1000, 1000]);
     assert_eq!(report.count_between("make_inside", "body"), 1000);
 }
 
@@ -102,7 +116,9 @@ fn stacks_deeper_than_the_limit_are_cut_there() {
 #[test]
 fn any_depth_may_be_asked_for() {
     for depth in ["1", "2", "64", "128"] {
-        let recording = record_with(&["--depth", depth], program("deep_stack.c"), NONE, |run| run);
+        let recording = record_with(&["--depth", depth], program("deep_stack.c"), NONE, |run| {
+            run
+        });
         assert_eq!(recording.ran.out(), "120 blocks\n");
         let report = recording.report();
         assert!(report.total("allocations") >= 120);
@@ -116,14 +132,21 @@ fn two_plugins() -> (PathBuf, PathBuf) {
 
 fn run_two_plugins(rounds: &str) -> Recording {
     let (a, b) = two_plugins();
-    record(program("two_plugins.c"), [a.as_os_str(), b.as_os_str(), rounds.as_ref()])
+    record(
+        program("two_plugins.c"),
+        [a.as_os_str(), b.as_os_str(), rounds.as_ref()],
+    )
 }
 
 #[test]
 fn libraries_at_one_address_are_told_apart() {
     for rounds in [1, 50] {
         let recording = run_two_plugins(&rounds.to_string());
-        assert_eq!(recording.ran.out(), "one address\n", "the test wants this of the loader");
+        assert_eq!(
+            recording.ran.out(),
+            "one address\n",
+            "the test wants this of the loader"
+        );
         let report = recording.report();
         recording.ran.ended_well();
         assert_eq!(report.count_between("make_in_a", "free_both"), 10 * rounds);
@@ -169,15 +192,24 @@ fn another_allocator_behind_us_is_recorded_exactly() {
         report
     };
     let report = with_both("pass_million.c", &[]);
-    assert_eq!(report.count_between("make_object", "drop_object"), 1_000_000);
+    assert_eq!(
+        report.count_between("make_object", "drop_object"),
+        1_000_000
+    );
     assert_eq!(report.total("frees_remote"), 1_000_000);
     let report = with_both("pass_million.cpp", &[]);
-    assert_eq!(report.count_between("make_object", "drop_object"), 1_000_000);
+    assert_eq!(
+        report.count_between("make_object", "drop_object"),
+        1_000_000
+    );
     assert_eq!(with_both("thread_id_reuse.c", &[]).total("frees_remote"), 4);
     let report = with_both("short_threads.c", &["2000"]);
     assert_eq!(report.total("frees_remote"), 2000);
     assert_eq!(report.total("frees_unknown"), 0);
-    assert_eq!(with_both("small_blocks.c", &[]).total("frees_remote"), 100_000);
+    assert_eq!(
+        with_both("small_blocks.c", &[]).total("frees_remote"),
+        100_000
+    );
 }
 
 #[test]

@@ -4,13 +4,16 @@ mod support;
 
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
-use support::{Recording, Run, homefree, library, program, program_with, record, report_of, report_output};
+use support::{Recording, Run, homefree, library, program, record, report_of, report_output};
 
 const NONE: [&str; 0] = [];
 
 fn assert_counted(profile: PathBuf) {
     let report = report_of(&[profile], &[]);
-    assert_eq!(report.count_between("make_counted", "free_counted"), 100_000);
+    assert_eq!(
+        report.count_between("make_counted", "free_counted"),
+        100_000
+    );
     let roles = report.free_roles("make_counted");
     assert_eq!(roles, ["ends", "stays"]);
     assert_eq!(report.total("frees_unknown"), 0);
@@ -48,7 +51,8 @@ fn a_profile_reads_while_the_program_runs() {
 
 /// Pid of the program that a launcher started.
 fn program_of(launcher: u32) -> Option<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children")).ok()?;
+    let children =
+        std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children")).ok()?;
     children.split_whitespace().next()?.parse().ok()
 }
 
@@ -66,7 +70,10 @@ fn a_kill_under_the_launcher_is_told_and_reads_back() {
     launcher.wait().ended_with(137);
     let profile = dir.path().join("main.hfp");
     let size = std::fs::metadata(&profile).expect("a profile").len();
-    assert!(size < 1 << 20, "the launcher cuts the file to what is used: {size} bytes");
+    assert!(
+        size < 1 << 20,
+        "the launcher cuts the file to what is used: {size} bytes"
+    );
     assert_counted(profile);
 }
 
@@ -76,14 +83,24 @@ fn a_cut_profile_says_so_and_shows_the_rest() {
     let whole = std::fs::read(recording.profile()).expect("a profile");
     let pages = whole.len() / 4096;
     assert!(pages >= 4, "{pages} pages");
-    for keep in [1, 2, pages / 2, pages - 1].map(|p| p * 4096).into_iter().chain([whole.len() - 100]) {
+    for keep in [1, 2, pages / 2, pages - 1]
+        .map(|p| p * 4096)
+        .into_iter()
+        .chain([whole.len() - 100])
+    {
         let path = recording.dir.path().join("cut.hfp");
         std::fs::write(&path, &whole[..keep]).expect("a cut profile");
         let ran = report_output(&path, &[]);
         let said = ran.err();
-        assert!(said.contains("cut.hfp") && said.contains("truncated"), "{keep}: {said}");
+        assert!(
+            said.contains("cut.hfp") && said.contains("truncated"),
+            "{keep}: {said}"
+        );
         assert!(!said.contains("panicked"), "{said}");
-        assert!(!ran.out().contains("leak"), "what a cut hides is not called a leak");
+        assert!(
+            !ran.out().contains("leak"),
+            "what a cut hides is not called a leak"
+        );
     }
 }
 
@@ -94,7 +111,12 @@ fn refused(bytes: &[u8], word: &str) {
     std::fs::write(&path, bytes).expect("a file");
     for options in [&[][..], &["--json"]] {
         let ran = report_output(&path, options);
-        assert!(ran.code() != 0 && ran.code() < 100, "{}: {}", ran.status, ran.err());
+        assert!(
+            ran.code() != 0 && ran.code() < 100,
+            "{}: {}",
+            ran.status,
+            ran.err()
+        );
         let said = ran.err();
         assert!(said.contains("odd.hfp") && said.contains(word), "{said}");
         assert!(ran.out().is_empty());
@@ -143,60 +165,6 @@ fn damaged_profiles_never_panic() {
     }
 }
 
-#[test]
-fn inlined_frames_are_all_there_in_order() {
-    let inlining = program_with("inlined.c", &["-O2"]);
-    let report = record(inlining, NONE).report();
-    let flows = report.between("outer_real", "free_real");
-    assert_eq!(flows.iter().map(|f| f.count).sum::<u64>(), 100);
-    for flow in flows {
-        let at = |f| flow.alloc_position(f).unwrap_or_else(|| panic!("no {f} in {:?}", flow.alloc_stack));
-        assert!(at("inner_a") < at("inner_b") && at("inner_b") < at("outer_real"), "{:?}", flow.alloc_stack);
-        assert!(at("outer_real") < at("main"), "{:?}", flow.alloc_stack);
-    }
-}
-
-#[test]
-fn source_lines_are_told() {
-    let recording = record(program_with("inlined.c", &["-O2"]), NONE);
-    let text = report_output(&recording.profile(), &[]).ended_well().out();
-    assert!(text.contains("inlined.c:"), "{text}");
-}
-
-/// The build id of an ELF file, as readelf tells it.
-fn build_id(path: &Path) -> String {
-    let notes = Run::new("readelf").arg("-n").arg(path).run().ended_well().out();
-    let line = notes.lines().find(|l| l.contains("Build ID")).expect("a build id");
-    line.rsplit(' ').next().expect("a word").to_owned()
-}
-
-#[test]
-fn a_stripped_program_is_named_with_its_build_id() {
-    let stripped = program_with("pass_million.c", &["-s", "-Wl,--build-id"]);
-    let recording = record(&stripped, NONE);
-    let report = recording.report();
-    assert!(report.total("frees_remote") >= 1_000_000);
-    let id = build_id(&stripped);
-    assert!(report.json.to_string().contains(&id), "the report does not tell build id {id}");
-    let text = report_output(&recording.profile(), &[]).ended_well().out();
-    assert!(text.contains("pass_million+0x"), "module and offset: {text}");
-    assert!(text.contains("symbols"), "says that symbols are missing: {text}");
-}
-
-#[test]
-fn symbols_of_another_build_are_not_used() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let place = dir.path().join("pass_million");
-    std::fs::copy(program("pass_million.c"), &place).expect("a copy");
-    let recording = record(&place, NONE);
-    std::fs::remove_file(&place).expect("the copy goes");
-    std::fs::copy(program("thread_id_reuse.c"), &place).expect("another program in its place");
-    let report = recording.report();
-    assert_eq!(report.count_between("make_four", "free_four"), 0);
-    assert_eq!(report.count_between("make_object", "drop_object"), 0);
-    assert!(report.total("frees_remote") >= 1_000_000);
-}
-
 /// A file system of this many KiB, or a reason why there is none.
 struct Small(tempfile::TempDir);
 
@@ -205,7 +173,10 @@ impl Small {
         let dir = tempfile::tempdir().expect("a mount point");
         let size = format!("size={kib}k");
         let mut mount = std::process::Command::new("mount");
-        let done = mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).output();
+        let done = mount
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(dir.path())
+            .output();
         match done {
             Ok(output) if output.status.success() => Some(Self(dir)),
             _ => {
@@ -218,14 +189,18 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+        let _ = std::process::Command::new("umount")
+            .arg(self.0.path())
+            .status();
     }
 }
 
 #[test]
 fn a_full_disk_does_not_harm_the_program() {
     for kib in [4, 64, 512] {
-        let Some(small) = Small::mount(kib) else { return };
+        let Some(small) = Small::mount(kib) else {
+            return;
+        };
         let profile = small.0.path().join("main.hfp");
         let ran = Run::new(homefree())
             .args(["record", "-o"])
@@ -236,7 +211,10 @@ fn a_full_disk_does_not_harm_the_program() {
             .ended_well();
         assert_eq!(ran.out(), "passed 1000000\n");
         let said = ran.err();
-        assert!(said.contains("full") || said.contains("space"), "{kib} KiB: {said}");
+        assert!(
+            said.contains("full") || said.contains("space"),
+            "{kib} KiB: {said}"
+        );
         let direct = Run::new(program("exceptions.cpp"))
             .env("LD_PRELOAD", library())
             .env("HOMEFREE_DIR", small.0.path())
@@ -247,7 +225,9 @@ fn a_full_disk_does_not_harm_the_program() {
 
 #[test]
 fn a_disk_that_fills_later_does_not_harm_the_program() {
-    let Some(small) = Small::mount(3072) else { return };
+    let Some(small) = Small::mount(3072) else {
+        return;
+    };
     let recording = Recording {
         ran: Run::new(program("many_sites.c"))
             .env("LD_PRELOAD", library())
@@ -258,5 +238,8 @@ fn a_disk_that_fills_later_does_not_harm_the_program() {
     };
     assert_eq!(recording.ran.out(), "1048575 blocks\n");
     let report = report_of(&[small.0.path().join("main.hfp")], &[]);
-    assert!(report.total("allocations") >= 1_048_575, "lost allocations are counted too");
+    assert!(
+        report.total("allocations") >= 1_048_575,
+        "lost allocations are counted too"
+    );
 }

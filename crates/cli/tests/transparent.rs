@@ -16,21 +16,48 @@ fn the_exit_status_is_that_of_the_program() {
 
 #[test]
 fn a_signal_that_ends_the_program_is_128_and_its_number() {
-    for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::ABORT, Signal::KILL, Signal::SEGV, Signal::TERM, Signal::USR1] {
+    for signal in [
+        Signal::HUP,
+        Signal::INT,
+        Signal::QUIT,
+        Signal::ABORT,
+        Signal::KILL,
+        Signal::SEGV,
+        Signal::TERM,
+        Signal::USR1,
+    ] {
         let number = signal.as_raw();
         let recording = record(program("answer_with.c"), ["signal", &number.to_string()]);
-        assert_eq!(recording.ran.code(), 128 + number, "{}", recording.ran.err());
-        assert!(recording.report().total("allocations") >= 500, "what was counted reads back");
+        assert_eq!(
+            recording.ran.code(),
+            128 + number,
+            "{}",
+            recording.ran.err()
+        );
+        assert!(
+            recording.report().total("allocations") >= 500,
+            "what was counted reads back"
+        );
     }
 }
 
 #[test]
 fn input_and_output_pass_through() {
-    let mut bytes: Vec<u8> = (0..200_000u32).map(|i| (i * 7919 >> 3) as u8).collect();
+    let mut bytes: Vec<u8> = (0..200_000u32).map(|i| ((i * 7919) >> 3) as u8).collect();
     bytes.push(0);
-    let recording = record_with(&[], program("answer_with.c"), ["exit"], |run| run.stdin(&bytes));
-    assert!(recording.ran.stdout == bytes, "{} bytes came back", recording.ran.stdout.len());
-    assert!(recording.ran.err().contains("a word\n"), "{}", recording.ran.err());
+    let recording = record_with(&[], program("answer_with.c"), ["exit"], |run| {
+        run.stdin(&bytes)
+    });
+    assert!(
+        recording.ran.stdout == bytes,
+        "{} bytes came back",
+        recording.ran.stdout.len()
+    );
+    assert!(
+        recording.ran.err().contains("a word\n"),
+        "{}",
+        recording.ran.err()
+    );
     recording.ran.ended_well();
 }
 
@@ -90,7 +117,10 @@ fn signals_to_the_launcher_alone_reach_the_program() {
 
 #[test]
 fn arguments_pass_through_as_they_are() {
-    let recording = record("printf", ["%s|", "--help", "-o", "a b", "", "--", "*", "\u{e9}"]);
+    let recording = record(
+        "printf",
+        ["%s|", "--help", "-o", "a b", "", "--", "*", "\u{e9}"],
+    );
     assert_eq!(recording.ran.out(), "--help|-o|a b||--|*|\u{e9}|");
 }
 
@@ -108,7 +138,12 @@ fn other_preloads_stay_behind_ours() {
     let recording = record_with(&[], program("allocate.c"), Vec::<&str>::new(), |run| {
         run.env("LD_PRELOAD", &safe)
     });
-    assert_eq!(recording.ran.out(), "300 blocks\n", "{}", recording.ran.err());
+    assert_eq!(
+        recording.ran.out(),
+        "300 blocks\n",
+        "{}",
+        recording.ran.err()
+    );
     let report = recording.report();
     assert!((300..340).contains(&report.total("allocations")));
 }

@@ -3,7 +3,7 @@
 //!
 //! Every child has a time limit: a program that hangs is a failed test, not a stuck one. No test asserts a duration.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code, unused_imports)] // each test file uses its part
 
 mod build;
 mod recording;
@@ -16,4 +16,4 @@ pub use recording::{
     report_output,
 };
 pub use report::{Flow, Report};
-pub use run::{Ran, Run, Running, installed, signal_process, stripped_of_addresses};
+pub use run::{Ran, Run, Running, installed, signal_process};

@@ -55,6 +55,26 @@ impl Report {
         self.between(alloc, free).iter().map(|f| f.count).sum()
     }
 
+    /// Allocations, frees at home and remote frees of the blocks whose site is function `name`.
+    #[track_caller]
+    pub fn at_site(&self, name: &str) -> [u64; 3] {
+        let sites = self.json["sites"].as_array().expect("sites is an array");
+        let mut sums = [0; 3];
+        for site in sites {
+            if has(&[frame_name(&site["site"])], name) {
+                for (sum, field) in
+                    sums.iter_mut()
+                        .zip(["allocations", "frees_home", "frees_remote"])
+                {
+                    *sum += site[field]
+                        .as_u64()
+                        .unwrap_or_else(|| panic!("{field}: {site}"));
+                }
+            }
+        }
+        sums
+    }
+
     /// Roles as they free what `alloc` allocated, sorted, each once.
     #[track_caller]
     pub fn free_roles(&self, alloc: &str) -> Vec<String> {
@@ -83,10 +103,20 @@ fn has(stack: &[String], function: &str) -> bool {
 impl Flow {
     #[track_caller]
     fn parse(flow: &Value) -> Self {
-        let number = |name: &str| flow[name].as_u64().unwrap_or_else(|| panic!("{name}: {flow}"));
-        let text = |name: &str| flow[name].as_str().unwrap_or_else(|| panic!("{name}: {flow}"));
+        let number = |name: &str| {
+            flow[name]
+                .as_u64()
+                .unwrap_or_else(|| panic!("{name}: {flow}"))
+        };
+        let text = |name: &str| {
+            flow[name]
+                .as_str()
+                .unwrap_or_else(|| panic!("{name}: {flow}"))
+        };
         let stack = |name: &str| {
-            let frames = flow[name].as_array().unwrap_or_else(|| panic!("{name}: {flow}"));
+            let frames = flow[name]
+                .as_array()
+                .unwrap_or_else(|| panic!("{name}: {flow}"));
             frames.iter().map(frame_name).collect()
         };
         Self {
