@@ -31,7 +31,11 @@ pub mod report;
 mod site;
 mod site_rules;
 mod symbols;
+#[cfg(test)]
+mod synthetic;
+#[cfg(test)]
+mod tests;
 
 pub use open::{OpenError, Profile, Warning, WarningKind};
 pub use regex::Regex;
-pub use report::{Options, ProgressEvent, Report, ReportError, TextStyle};
+pub use report::{By, Format, Options, ProgressEvent, Report, ReportError, TextStyle, Totals};

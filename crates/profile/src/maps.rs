@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn the_same_address_belongs_to_different_modules_at_different_times() {
         let modules = [
-            module(1, (0x1000, 0x2000), 0, 100),
+            module(1, (0x1000, 0x2000), 10, 100),
             module(2, (0x1800, 0x3000), 150, STILL_MAPPED),
             module(3, (0x100, 0x9000), 0, STILL_MAPPED),
             module(4, (0x9000, 0x9100), 40, STILL_MAPPED),

@@ -128,7 +128,10 @@ pub struct Report {
     /// Rows that matched, shown or not.
     matched: usize,
     cuts: HashMap<u32, u64>,
+    /// Those about the inputs, then those about what is shown.
     warnings: Vec<String>,
+    /// How many are about the inputs.
+    damage: usize,
 }
 
 impl Report {
@@ -169,6 +172,7 @@ impl Report {
             totals,
             rows: Vec::new(),
             matched: 0,
+            damage: warnings.len(),
             warnings,
         };
         report.choose_sites(progress);

@@ -7,6 +7,9 @@ use crate::site::Site;
 use crate::symbols::{Known, Module};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// Modules named in one sentence.
+const MODULES_NAMED: usize = 6;
+
 /// Allocations whose stack could not be followed to its end, by the module where it was lost.
 pub(super) fn cuts(merged: &Merged) -> HashMap<u32, u64> {
     let mut cuts: HashMap<u32, u64> = HashMap::new();
@@ -48,13 +51,22 @@ impl Report {
                 continue;
             };
             if let Some(reason) = why_nameless(known, module) {
-                by_reason.entry(reason).or_default().insert(name(module));
+                // The build id is what the symbols are looked for by.
+                let name = match module.build_id_hex().filter(|_| known == Known::Exported) {
+                    Some(id) => format!("{} (build id {id})", module.short()),
+                    None => module.short().to_owned(),
+                };
+                by_reason.entry(reason).or_default().insert(name);
             }
         }
         by_reason
             .into_iter()
             .map(|(reason, modules)| {
-                let modules: Vec<_> = modules.into_iter().collect();
+                let more = modules.len().saturating_sub(MODULES_NAMED);
+                let mut modules: Vec<_> = modules.into_iter().take(MODULES_NAMED).collect();
+                if more > 0 {
+                    modules.push(format!("and {more} more"));
+                }
                 format!("{}: {reason}", modules.join(", "))
             })
             .collect()
@@ -97,13 +109,6 @@ impl Report {
             }
         }
         modules
-    }
-}
-
-fn name(module: &Module) -> String {
-    match module.build_id_hex() {
-        Some(id) => format!("{} (build id {id})", module.short()),
-        None => module.short().to_owned(),
     }
 }
 

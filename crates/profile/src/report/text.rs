@@ -51,8 +51,12 @@ pub(super) fn write(report: &Report, out: &mut dyn Write, style: &TextStyle) -> 
     page.head(&mut lines);
     page.totals(&mut lines);
     page.asides(&mut lines);
-    page.warnings(&mut lines);
+    page.warnings(&report.warnings[..report.damage], &mut lines);
     page.table(&mut lines);
+    page.warnings(&report.warnings[report.damage..], &mut lines);
+    if lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
     for line in lines {
         writeln!(out, "{}", line.trim_end())?;
     }
@@ -115,12 +119,12 @@ impl Page<'_> {
     fn totals(&self, lines: &mut Vec<String>) {
         let t = self.report.totals();
         let error = |e: Option<f64>, n: u64| match e {
-            Some(e) if n > 0 => format!(" ±{}", percent(e / n as f64)),
+            Some(e) if n > 0 && e > 0.0 => format!(" ±{}", percent(e / n as f64)),
             _ => String::new(),
         };
         let errors = t.errors;
         let frees = t.frees();
-        let rows = [
+        let mut rows = vec![
             (
                 "Allocations",
                 count(t.allocations) + &error(errors.map(|e| e.allocations), t.allocations),
@@ -129,14 +133,14 @@ impl Page<'_> {
                 Style::new(),
             ),
             (
-                "Freed at home",
+                "Home frees",
                 count(t.frees_home) + &error(errors.map(|e| e.frees_home), t.frees_home),
                 share(t.frees_home, frees),
                 bytes(t.frees_home_bytes),
                 Style::new(),
             ),
             (
-                "Freed remotely",
+                "Remote frees",
                 count(t.frees_remote) + &error(errors.map(|e| e.frees_remote), t.frees_remote),
                 share(t.frees_remote, frees),
                 bytes(t.frees_remote_bytes),
@@ -147,7 +151,7 @@ impl Page<'_> {
                 },
             ),
             (
-                "Freed, unknown",
+                "Unknown frees",
                 count(t.frees_unknown),
                 share(t.frees_unknown, frees),
                 String::new(),
@@ -165,6 +169,9 @@ impl Page<'_> {
                 Style::new(),
             ),
         ];
+        if t.frees_unknown == 0 {
+            rows.remove(3);
+        }
         let widest = |widths: &mut dyn Iterator<Item = usize>| widths.max().unwrap_or(0);
         let label = widest(&mut rows.iter().map(|r| width(r.0))) + 1;
         let a = widest(&mut rows.iter().map(|r| width(&r.1)));
@@ -172,11 +179,24 @@ impl Page<'_> {
         let c = widest(&mut rows.iter().map(|r| width(&r.3)));
 
         self.roles(label, lines);
+        let one_line = label + a + b + c + 4 <= self.columns;
         for (name, n, part, size, style) in &rows {
             let name = left(name, label);
-            let figures = format!("{}  {}  {}", right(n, a), right(part, b), right(size, c));
-            let line = format!("{name}{}", self.paint(*style, &figures));
-            lines.push(line);
+            let figures = format!("{}  {}", right(n, a), right(part, b));
+            if one_line {
+                let figures = format!("{figures}  {}", right(size, c));
+                lines.push(format!("{name}{}", self.paint(*style, &figures)));
+            } else {
+                lines.push(format!("{name}{}", self.paint(*style, &figures)));
+                if !size.is_empty() {
+                    let size = right(size, a);
+                    lines.push(format!(
+                        "{}{}",
+                        " ".repeat(label),
+                        self.paint(*style, &size)
+                    ));
+                }
+            }
         }
         if !t.live_at_exit {
             let why = self.why_not_exit();
@@ -286,13 +306,10 @@ impl Page<'_> {
         lines.push(String::new());
     }
 
-    fn warnings(&self, lines: &mut Vec<String>) {
-        let warnings = self.report.warnings();
+    fn warnings(&self, warnings: &[String], lines: &mut Vec<String>) {
         for warning in warnings {
-            for (i, line) in wrap(warning, self.columns.saturating_sub(2))
-                .iter()
-                .enumerate()
-            {
+            let text = wrap(warning, self.columns.saturating_sub(2));
+            for (i, line) in text.iter().enumerate() {
                 let mark = if i == 0 { "! " } else { "  " };
                 lines.push(format!("{}{line}", self.paint(WARN, mark)));
             }
@@ -306,6 +323,7 @@ impl Page<'_> {
         let report = self.report;
         if report.rows.is_empty() {
             lines.push(self.nothing());
+            lines.push(String::new());
             return;
         }
         let what = match report.options.by {
@@ -373,6 +391,7 @@ impl Page<'_> {
                 lines.push(String::new());
             }
         }
+        lines.push(String::new());
     }
 
     fn filtered(&self) -> bool {
