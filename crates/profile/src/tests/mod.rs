@@ -2,6 +2,7 @@
 
 mod damage;
 mod reports;
+mod symbols;
 
 use crate::synthetic::Writer;
 use crate::{Format, Options, Profile, Report, TextStyle};
