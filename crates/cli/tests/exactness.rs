@@ -180,3 +180,41 @@ fn sampled_counts_are_near_and_say_how_near() {
     let estimate = report.count_between("make_object", "drop_object");
     assert!((800_000..1_200_000).contains(&estimate), "{estimate}");
 }
+
+/// What is freed takes away what it added, whatever the size: nothing stays and nothing goes below zero.
+#[test]
+fn the_balance_returns_to_zero() {
+    for (file, site) in [
+        ("pass_million.c", "make_object"),
+        ("small_blocks.c", "main"),
+    ] {
+        let report = record(program(file), NONE).report();
+        assert_eq!(report.live_at(site), [0, 0], "{file}");
+    }
+    for how in ["home", "remote"] {
+        for file in ["api_pairs.c", "api_pairs.cpp"] {
+            let report = record(program(file), [how]).report();
+            assert_eq!(report.live_at("allocate"), [0, 0], "{file} {how}");
+        }
+    }
+}
+
+#[test]
+fn lifetimes_are_within_the_run() {
+    let report = record(program("pass_million.c"), NONE).report();
+    let duration = report.json["profiles"][0]["duration_ns"]
+        .as_u64()
+        .expect("a duration");
+    let flows = report.json["flows"].as_array().expect("flows");
+    assert!(!flows.is_empty());
+    for flow in flows {
+        let life = &flow["lifetimes"];
+        let median = life["median_ns"].as_u64().expect("a median");
+        let p99 = life["p99_ns"].as_u64().expect("a p99");
+        // A bucket is half an octave wide.
+        assert!(
+            median > 0 && median <= p99 && p99 <= duration * 2,
+            "{life} of {duration}"
+        );
+    }
+}

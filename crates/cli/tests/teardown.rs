@@ -90,12 +90,10 @@ fn libraries_that_allocate_may_be_unloaded() {
     assert_eq!(recording.ran.out(), "unloaded\n");
     let report = recording.report();
     recording.ran.ended_well();
-    assert_eq!(
-        report.total("frees_remote"),
-        50 * 30,
-        "{:#?}",
-        report.flows()
-    );
+    assert_eq!(report.count_between("plugin_make", "main"), 50 * 30);
+    // The library's thread-local storage is made by a thread and freed by whoever joins it.
+    let runtime = report.total("frees_remote") - 50 * 30;
+    assert!(runtime <= 50 * 3, "{:#?}", report.flows());
     assert_eq!(report.total("frees_unknown"), 0);
     assert_eq!(report.total("threads"), 151);
 }
@@ -162,4 +160,34 @@ fn abort_is_an_end() {
 #[test]
 fn a_crash_is_an_end() {
     ends_the_same("segv");
+}
+
+#[test]
+fn libraries_find_as_much_static_thread_local_storage_as_ever() {
+    let names: Vec<_> = (0..10).map(|n| format!("static_{n}")).collect();
+    let plugins: Vec<_> = names
+        .iter()
+        .map(|name| plugin("plugin.c", name, &["-ftls-model=initial-exec"]))
+        .collect();
+    let plain = Run::new(program("static_tls.c"))
+        .args(&plugins)
+        .run()
+        .ended_well();
+    let recording = record(program("static_tls.c"), &plugins);
+    assert_eq!(recording.ran.out(), plain.out());
+    assert_ne!(plain.out(), "0 loaded\n");
+}
+
+#[test]
+fn a_library_that_frees_past_us_does_no_harm() {
+    let release = plugin("release_plugin.c", "release_plugin", &[]);
+    let recording = record(program("deep_bind.c"), [release]);
+    assert_eq!(recording.ran.out(), "2000 blocks\n");
+    let report = recording.report();
+    recording.ran.ended_well();
+    let [allocations, home, remote] = report.at_site("make_seen");
+    assert_eq!((allocations, remote), (2000, 0));
+    // Which of the two blocks at one address was freed past us cannot be known; one of them was seen.
+    assert!((1000..=2000).contains(&home), "{home}");
+    assert_eq!(report.total("frees_unknown"), 0);
 }
