@@ -58,14 +58,22 @@ impl Report {
     /// Allocations, frees at home and remote frees of the blocks whose site is function `name`.
     #[track_caller]
     pub fn at_site(&self, name: &str) -> [u64; 3] {
+        self.sums_at(name, ["allocations", "frees_home", "frees_remote"])
+    }
+
+    /// Blocks and bytes of site `name` that are live.
+    #[track_caller]
+    pub fn live_at(&self, name: &str) -> [u64; 2] {
+        self.sums_at(name, ["live", "live_bytes"])
+    }
+
+    #[track_caller]
+    fn sums_at<const N: usize>(&self, name: &str, fields: [&str; N]) -> [u64; N] {
         let sites = self.json["sites"].as_array().expect("sites is an array");
-        let mut sums = [0; 3];
+        let mut sums = [0; N];
         for site in sites {
             if has(&[frame_name(&site["site"])], name) {
-                for (sum, field) in
-                    sums.iter_mut()
-                        .zip(["allocations", "frees_home", "frees_remote"])
-                {
+                for (sum, field) in sums.iter_mut().zip(fields) {
                     *sum += site[field]
                         .as_u64()
                         .unwrap_or_else(|| panic!("{field}: {site}"));
