@@ -40,10 +40,13 @@ impl ExitHook {
     }
 
     /// Arms the hook for the calling thread. May allocate inside libc (keys past the first 32).
-    pub fn arm(&self, value: *mut c_void) {
+    ///
+    /// # Safety
+    /// `value` is what the destructor takes, for as long as the thread may run.
+    pub unsafe fn arm(&self, value: *mut c_void) {
         let key = self.key.load(Ordering::Acquire);
         if key != 0 {
-            // SAFETY: the key was made and not deleted.
+            // SAFETY: the key was made and not deleted; the value is the caller's promise.
             unsafe { libc::pthread_setspecific(key - 1, value) };
         }
     }

@@ -32,7 +32,7 @@ pub mod slot;
 pub mod sys;
 mod table;
 
-pub use exit::{ExitHook, on_fork_child};
+pub use exit::{ExitHook, ROUNDS, on_fork_child};
 pub use lock::{Lock, LockGuard};
 pub use role::fold_role;
 pub use slot::Slot;

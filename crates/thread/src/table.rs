@@ -9,7 +9,7 @@ const CHUNKS: usize = 1 << 14;
 /// Hands out ids from 1 on and keeps a word for each, for ever (8 bytes a thread ever created):
 /// whatever the kernel and pthread reuse, an id names one thread.
 pub struct ThreadTable {
-    next: AtomicU32,
+    last: AtomicU32,
     chunks: [AtomicPtr<AtomicU64>; CHUNKS],
 }
 
@@ -20,7 +20,7 @@ impl ThreadTable {
     /// An empty table.
     pub const fn new() -> Self {
         Self {
-            next: AtomicU32::new(1),
+            last: AtomicU32::new(0),
             chunks: [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNKS],
         }
     }
@@ -28,11 +28,12 @@ impl ThreadTable {
     /// A new id with its word. `None` once all 2^28 are used or memory is refused.
     pub fn add(&self, word: u64) -> Option<u32> {
         let id = self
-            .next
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| {
-                ((id as usize) < CHUNK * CHUNKS).then_some(id + 1)
+            .last
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+                ((last as usize) + 1 < CHUNK * CHUNKS).then_some(last + 1)
             })
-            .ok()?;
+            .ok()?
+            + 1;
         let chunk = &self.chunks[id as usize / CHUNK];
         if chunk.load(Ordering::Acquire).is_null() {
             let fresh = sys::map(CHUNK * 8)?.cast::<AtomicU64>();

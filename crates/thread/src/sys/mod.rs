@@ -409,28 +409,23 @@ pub fn random() -> u64 {
     word
 }
 
+fn soft_limit(which: u32) -> Option<usize> {
+    let mut limit = [0u64; 2];
+    let out = &raw mut limit as usize;
+    // SAFETY: the kernel fills the two words of an rlimit64.
+    let result = unsafe { syscall(libc::SYS_prlimit64, [0, which as usize, 0, out, 0, 0]) };
+    check(result).ok()?;
+    usize::try_from(limit[0]).ok()
+}
+
 /// Soft limit of the main thread's stack, bytes; `usize::MAX` for none.
 pub fn stack_limit() -> usize {
-    let mut limit = [0u64; 2];
-    // SAFETY: the kernel fills the two words of an rlimit64.
-    let r = unsafe {
-        syscall(
-            libc::SYS_prlimit64,
-            [
-                0,
-                libc::RLIMIT_STACK as usize,
-                0,
-                &raw mut limit as usize,
-                0,
-                0,
-            ],
-        )
-    };
-    if check(r).is_err() {
-        8 << 20
-    } else {
-        usize::try_from(limit[0]).unwrap_or(usize::MAX)
-    }
+    soft_limit(libc::RLIMIT_STACK).unwrap_or(8 << 20)
+}
+
+/// Soft limit of a file's size, bytes; `usize::MAX` for none. Growing past it would raise SIGXFSZ.
+pub fn file_size_limit() -> usize {
+    soft_limit(libc::RLIMIT_FSIZE).unwrap_or(usize::MAX)
 }
 
 /// `CLOCK_MONOTONIC` or another clock, nanoseconds.

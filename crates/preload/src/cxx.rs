@@ -1,0 +1,232 @@
+//! The C++ operators.
+//!
+//! Hooked besides `malloc` and `free` for two reasons: allocators that bring their own operators do not
+//! call `malloc` from them, and the C++ runtime has no frame pointers, so a stack taken from inside it
+//! by frame pointers loses the caller. An operator is forwarded to the next operator of its name, never
+//! to `malloc`: handlers, exceptions and replaced operators stay as they are. If that calls `malloc`, the
+//! block is recorded there, with the stack of the operator's caller; else here, after it has returned.
+//!
+//! An exception passes through the stub of `operator new`, which therefore is assembly with its own
+//! call-frame information and keeps nothing that would have to be undone.
+
+use crate::next::{self, NEXT, Ptr};
+use crate::{registers, slot};
+use core::arch::naked_asm;
+use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use homefree_record as record;
+
+/// Mangled names; `new` first, then `delete`.
+const NAMES: [&CStr; OPERATORS] = [
+    c"_Znwm",
+    c"_Znam",
+    c"_ZnwmRKSt9nothrow_t",
+    c"_ZnamRKSt9nothrow_t",
+    c"_ZnwmSt11align_val_t",
+    c"_ZnamSt11align_val_t",
+    c"_ZnwmSt11align_val_tRKSt9nothrow_t",
+    c"_ZnamSt11align_val_tRKSt9nothrow_t",
+    c"_ZdlPv",
+    c"_ZdaPv",
+    c"_ZdlPvRKSt9nothrow_t",
+    c"_ZdaPvRKSt9nothrow_t",
+    c"_ZdlPvm",
+    c"_ZdaPvm",
+    c"_ZdlPvSt11align_val_t",
+    c"_ZdaPvSt11align_val_t",
+    c"_ZdlPvSt11align_val_tRKSt9nothrow_t",
+    c"_ZdaPvSt11align_val_tRKSt9nothrow_t",
+    c"_ZdlPvmSt11align_val_t",
+    c"_ZdaPvmSt11align_val_t",
+];
+const OPERATORS: usize = 20;
+/// Operators from here on free.
+const FIRST_DELETE: usize = 8;
+/// Operators from here on, up to [`FIRST_DELETE`], take an alignment.
+const FIRST_ALIGNED: usize = 4;
+
+static FOUND: [AtomicPtr<c_void>; OPERATORS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; OPERATORS];
+
+/// The next operator, looked up at its first use: a C++ library may be loaded late.
+#[inline(always)]
+fn operator(index: usize) -> *const c_void {
+    let f = FOUND[index].load(Ordering::Relaxed);
+    if f.is_null() { look_up(index) } else { f }
+}
+
+#[cold]
+#[inline(never)]
+fn look_up(index: usize) -> *const c_void {
+    next::prepare();
+    let f = next::find_operator(NAMES[index]);
+    if !f.is_null() {
+        FOUND[index].store(f, Ordering::Relaxed);
+        return f;
+    }
+    // No C++ runtime is loaded, so nobody can throw or catch: the C functions do, for now.
+    match index {
+        FIRST_DELETE.. => free_only as *const c_void,
+        FIRST_ALIGNED.. => aligned_only as *const c_void,
+        _ => malloc_only as *const c_void,
+    }
+}
+
+unsafe extern "C" fn malloc_only(size: usize) -> Ptr {
+    // SAFETY: any size may be asked for.
+    unsafe { NEXT.malloc.get()(size.max(1)) }
+}
+
+unsafe extern "C" fn aligned_only(size: usize, align: usize) -> Ptr {
+    let align = align.max(size_of::<Ptr>());
+    // SAFETY: any size may be asked for.
+    unsafe {
+        NEXT.aligned_alloc.get()(
+            align,
+            size.max(1)
+                .checked_next_multiple_of(align)
+                .unwrap_or(usize::MAX),
+        )
+    }
+}
+
+unsafe extern "C" fn free_only(p: Ptr) {
+    // SAFETY: the caller's own promise, passed on.
+    unsafe { NEXT.free.get()(p) }
+}
+
+/// Before the next `operator new`: announces the call; returns the operator.
+unsafe extern "C" fn enter(index: usize, sp: *const usize, fp: usize) -> *const c_void {
+    let f = operator(index);
+    // SAFETY: the stub's own stack pointer at entry.
+    record::enter(slot(), unsafe { registers(sp, fp) });
+    f
+}
+
+/// After it: records the block unless an inner hook has.
+unsafe extern "C" fn leave(p: Ptr, size: usize, sp: *const usize, fp: usize) -> Ptr {
+    if !record::leave(slot(), p as usize) && !p.is_null() {
+        // SAFETY: the stub's own stack pointer at entry.
+        record::allocated(slot(), p as usize, size, unsafe { registers(sp, fp) });
+    }
+    p
+}
+
+macro_rules! new {
+    ($($name:ident = $index:literal;)*) => { $(
+        /// The C++ operator of this mangled name.
+        ///
+        /// # Safety
+        /// As the C++ standard demands.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rdx",
+                ".cfi_adjust_cfa_offset 8",
+                "mov edi, {index}",
+                "lea rsi, [rsp + 24]",
+                "mov rdx, rbp",
+                "call {enter}",
+                "mov rdi, [rsp + 16]",
+                "mov rsi, [rsp + 8]",
+                "mov rdx, [rsp]",
+                "call rax",
+                "mov rdi, rax",
+                "mov rsi, [rsp + 16]",
+                "lea rdx, [rsp + 24]",
+                "mov rcx, rbp",
+                "add rsp, 24",
+                ".cfi_adjust_cfa_offset -24",
+                "jmp {leave}",
+                ".cfi_endproc",
+                index = const $index,
+                enter = sym enter,
+                leave = sym leave,
+            )
+        }
+    )* };
+}
+
+new! {
+    _Znwm = 0;
+    _Znam = 1;
+    _ZnwmRKSt9nothrow_t = 2;
+    _ZnamRKSt9nothrow_t = 3;
+    _ZnwmSt11align_val_t = 4;
+    _ZnamSt11align_val_t = 5;
+    _ZnwmSt11align_val_tRKSt9nothrow_t = 6;
+    _ZnamSt11align_val_tRKSt9nothrow_t = 7;
+}
+
+/// Before the next `operator delete`: notes the free; returns the operator.
+unsafe extern "C" fn note_delete(
+    p: Ptr,
+    index: usize,
+    sp: *const usize,
+    fp: usize,
+) -> *const c_void {
+    if !p.is_null() {
+        // SAFETY: the stub's own stack pointer at entry.
+        record::freed(slot(), p as usize, unsafe { registers(sp, fp) });
+    }
+    operator(index)
+}
+
+macro_rules! delete {
+    ($($name:ident = $index:literal;)*) => { $(
+        /// The C++ operator of this mangled name.
+        ///
+        /// # Safety
+        /// As the C++ standard demands.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rdx",
+                ".cfi_adjust_cfa_offset 8",
+                "mov esi, {index}",
+                "lea rdx, [rsp + 24]",
+                "mov rcx, rbp",
+                "call {note_delete}",
+                "pop rdx",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "jmp rax",
+                ".cfi_endproc",
+                index = const $index,
+                note_delete = sym note_delete,
+            )
+        }
+    )* };
+}
+
+delete! {
+    _ZdlPv = 8;
+    _ZdaPv = 9;
+    _ZdlPvRKSt9nothrow_t = 10;
+    _ZdaPvRKSt9nothrow_t = 11;
+    _ZdlPvm = 12;
+    _ZdaPvm = 13;
+    _ZdlPvSt11align_val_t = 14;
+    _ZdaPvSt11align_val_t = 15;
+    _ZdlPvSt11align_val_tRKSt9nothrow_t = 16;
+    _ZdaPvSt11align_val_tRKSt9nothrow_t = 17;
+    _ZdlPvmSt11align_val_t = 18;
+    _ZdaPvmSt11align_val_t = 19;
+}

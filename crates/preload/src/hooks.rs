@@ -1,0 +1,235 @@
+//! The C functions.
+//!
+//! Each exported stub passes its arguments on, and after them the stack pointer and `rbp` as they were
+//! at the call, then jumps: the Rust function returns straight to the program.
+
+use crate::next::{NEXT, Ptr};
+use crate::{bootstrap, registers, slot};
+use core::arch::naked_asm;
+use core::ffi::c_int;
+use homefree_record as record;
+
+/// `stub!(name, inner, registers free after the arguments)`.
+macro_rules! stub {
+    ($name:ident, $inner:ident, $sp:literal, $fp:literal) => {
+        /// See the C library's function of this name.
+        ///
+        /// # Safety
+        /// As the C library demands.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                concat!("mov ", $sp, ", rsp"),
+                concat!("mov ", $fp, ", rbp"),
+                "jmp {inner}",
+                ".cfi_endproc",
+                inner = sym $inner,
+            )
+        }
+    };
+}
+
+stub!(malloc, malloc_hook, "rsi", "rdx");
+stub!(free, free_hook, "rsi", "rdx");
+stub!(cfree, free_hook, "rsi", "rdx");
+stub!(calloc, calloc_hook, "rdx", "rcx");
+stub!(realloc, realloc_hook, "rdx", "rcx");
+stub!(reallocarray, reallocarray_hook, "rcx", "r8");
+stub!(memalign, memalign_hook, "rdx", "rcx");
+stub!(aligned_alloc, aligned_alloc_hook, "rdx", "rcx");
+stub!(valloc, valloc_hook, "rsi", "rdx");
+stub!(pvalloc, pvalloc_hook, "rsi", "rdx");
+stub!(posix_memalign, posix_memalign_hook, "rcx", "r8");
+stub!(free_sized, free_sized_hook, "rdx", "rcx");
+stub!(free_aligned_sized, free_aligned_sized_hook, "rcx", "r8");
+
+/// Notes what an allocation returned.
+///
+/// # Safety
+/// `sp` and `fp` are those of the stub.
+#[inline(always)]
+unsafe fn note(p: Ptr, size: usize, sp: *const usize, fp: usize) -> Ptr {
+    // SAFETY: the caller's promise.
+    let regs = unsafe { registers(sp, fp) };
+    if p.is_null() {
+        record::failed(slot(), regs);
+    } else if !bootstrap::owns(p) {
+        record::allocated(slot(), p as usize, size, regs);
+    }
+    p
+}
+
+// Safety of all hooks: called by their stubs only, with the program's own arguments, which are passed
+// on as they are.
+
+unsafe extern "C" fn malloc_hook(size: usize, sp: *const usize, fp: usize) -> Ptr {
+    // SAFETY: see above.
+    unsafe { note(NEXT.malloc.get()(size), size, sp, fp) }
+}
+
+unsafe extern "C" fn calloc_hook(n: usize, size: usize, sp: *const usize, fp: usize) -> Ptr {
+    // SAFETY: see above. A product that overflows has failed by now.
+    unsafe { note(NEXT.calloc.get()(n, size), n.wrapping_mul(size), sp, fp) }
+}
+
+unsafe extern "C" fn memalign_hook(align: usize, size: usize, sp: *const usize, fp: usize) -> Ptr {
+    // SAFETY: see above.
+    unsafe { note(NEXT.memalign.get()(align, size), size, sp, fp) }
+}
+
+unsafe extern "C" fn aligned_alloc_hook(
+    align: usize,
+    size: usize,
+    sp: *const usize,
+    fp: usize,
+) -> Ptr {
+    // SAFETY: see above.
+    unsafe { note(NEXT.aligned_alloc.get()(align, size), size, sp, fp) }
+}
+
+unsafe extern "C" fn valloc_hook(size: usize, sp: *const usize, fp: usize) -> Ptr {
+    // SAFETY: see above.
+    unsafe { note(NEXT.valloc.get()(size), size, sp, fp) }
+}
+
+unsafe extern "C" fn pvalloc_hook(size: usize, sp: *const usize, fp: usize) -> Ptr {
+    // SAFETY: see above.
+    unsafe { note(NEXT.pvalloc.get()(size), size, sp, fp) }
+}
+
+unsafe extern "C" fn posix_memalign_hook(
+    out: *mut Ptr,
+    align: usize,
+    size: usize,
+    sp: *const usize,
+    fp: usize,
+) -> c_int {
+    // SAFETY: see above.
+    let result = unsafe { NEXT.posix_memalign.get()(out, align, size) };
+    if result == 0 {
+        // SAFETY: set by the call.
+        unsafe { note(*out, size, sp, fp) };
+    }
+    result
+}
+
+/// Notes a free and whether the block is to be passed on.
+///
+/// # Safety
+/// As [`note`].
+#[inline(always)]
+unsafe fn note_free(p: Ptr, sp: *const usize, fp: usize) -> bool {
+    if p.is_null() {
+        return true;
+    }
+    if bootstrap::owns(p) {
+        return false;
+    }
+    // SAFETY: the caller's promise.
+    record::freed(slot(), p as usize, unsafe { registers(sp, fp) });
+    true
+}
+
+unsafe extern "C" fn free_hook(p: Ptr, sp: *const usize, fp: usize) {
+    // SAFETY: see above.
+    if unsafe { note_free(p, sp, fp) } {
+        // SAFETY: see above.
+        unsafe { NEXT.free.get()(p) }
+    }
+}
+
+unsafe extern "C" fn free_sized_hook(p: Ptr, size: usize, sp: *const usize, fp: usize) {
+    // SAFETY: see above.
+    if unsafe { note_free(p, sp, fp) } {
+        // SAFETY: see above.
+        unsafe { NEXT.free_sized.get()(p, size) }
+    }
+}
+
+unsafe extern "C" fn free_aligned_sized_hook(
+    p: Ptr,
+    align: usize,
+    size: usize,
+    sp: *const usize,
+    fp: usize,
+) {
+    // SAFETY: see above.
+    if unsafe { note_free(p, sp, fp) } {
+        // SAFETY: see above.
+        unsafe { NEXT.free_aligned_sized.get()(p, align, size) }
+    }
+}
+
+/// A realloc through `call`.
+///
+/// # Safety
+/// As [`note`]; `p` is the block that `call` reallocates to `size` bytes.
+#[inline(always)]
+unsafe fn realloc_with(
+    p: Ptr,
+    size: usize,
+    sp: *const usize,
+    fp: usize,
+    call: impl FnOnce() -> Ptr,
+) -> Ptr {
+    if p.is_null() {
+        // SAFETY: the caller's promise.
+        return unsafe { note(call(), size, sp, fp) };
+    }
+    if bootstrap::owns(p) {
+        // SAFETY: a request of the program's own, for a block that the loader once got.
+        let new = unsafe { NEXT.malloc.get()(size) };
+        if !new.is_null() {
+            let len = bootstrap::malloc_usable_size(p).min(size);
+            // SAFETY: as large as said; one is in the arena, the other not.
+            unsafe { core::ptr::copy_nonoverlapping(p.cast::<u8>(), new.cast(), len) };
+        }
+        // SAFETY: the caller's promise.
+        return unsafe { note(new, size, sp, fp) };
+    }
+    let moving = record::moving(slot(), p as usize);
+    let new = call();
+    if new.is_null() && size != 0 {
+        record::not_moved(p as usize, moving);
+        // SAFETY: the caller's promise.
+        record::failed(slot(), unsafe { registers(sp, fp) });
+        return new;
+    }
+    // SAFETY: the caller's promise.
+    record::moved(slot(), p as usize, moving, new as usize, size, unsafe {
+        registers(sp, fp)
+    });
+    new
+}
+
+unsafe extern "C" fn realloc_hook(p: Ptr, size: usize, sp: *const usize, fp: usize) -> Ptr {
+    // SAFETY: see above.
+    unsafe { realloc_with(p, size, sp, fp, || NEXT.realloc.get()(p, size)) }
+}
+
+unsafe extern "C" fn reallocarray_hook(
+    p: Ptr,
+    n: usize,
+    size: usize,
+    sp: *const usize,
+    fp: usize,
+) -> Ptr {
+    let bytes = n.checked_mul(size).unwrap_or(usize::MAX);
+    // SAFETY: see above.
+    unsafe { realloc_with(p, bytes, sp, fp, || NEXT.reallocarray.get()(p, n, size)) }
+}
+
+/// See the C library's function of this name.
+///
+/// # Safety
+/// As the C library demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(p: Ptr) -> usize {
+    if bootstrap::owns(p) {
+        return bootstrap::malloc_usable_size(p);
+    }
+    // SAFETY: the caller's own promise, passed on.
+    unsafe { NEXT.malloc_usable_size.get()(p) }
+}

@@ -1,0 +1,201 @@
+//! The functions behind us: found once, by link order.
+//!
+//! Each starts as a function that resolves them all and then does its work, so the hooks need no test
+//! for "not yet". Requests made by the loader while it resolves are served from [`crate::bootstrap`].
+
+use crate::bootstrap;
+use core::ffi::{CStr, c_int, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+pub(crate) type Ptr = *mut c_void;
+
+/// A function of the next library, by name.
+pub(crate) struct Next<F> {
+    f: AtomicPtr<c_void>,
+    name: &'static CStr,
+    kind: core::marker::PhantomData<F>,
+}
+
+// SAFETY: an atomic pointer and a name.
+unsafe impl<F> Sync for Next<F> {}
+
+impl<F: Copy> Next<F> {
+    const fn new(name: &'static CStr, first: *mut c_void) -> Self {
+        Self {
+            f: AtomicPtr::new(first),
+            name,
+            kind: core::marker::PhantomData,
+        }
+    }
+
+    /// The function, or what stands in for it.
+    #[inline(always)]
+    pub fn get(&self) -> F {
+        let f = self.f.load(Ordering::Relaxed);
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        // SAFETY: `F` is a function pointer type, the stored pointer a function of that type, by
+        // construction in `functions!`.
+        unsafe { core::mem::transmute_copy(&f) }
+    }
+
+    fn resolve(&self) {
+        let f = find(self.name);
+        if !f.is_null() {
+            self.f.store(f, Ordering::Relaxed);
+        }
+    }
+}
+
+fn find(name: &CStr) -> *mut c_void {
+    // SAFETY: a NUL-terminated name.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+macro_rules! functions {
+    ($($name:ident $text:literal ( $($arg:ident : $type:ty),* ) -> $ret:ty = $absent:expr;)*) => {
+        /// The next library's functions.
+        pub(crate) struct Functions { $(pub $name: Next<unsafe extern "C" fn($($type),*) -> $ret>,)* }
+
+        pub(crate) static NEXT: Functions = Functions {
+            $($name: Next::new($text, first::$name as *mut c_void),)*
+        };
+
+        fn resolve_all() {
+            $(NEXT.$name.resolve();)*
+            $(
+                // Not there: what to do instead.
+                if NEXT.$name.f.load(Ordering::Relaxed) == first::$name as *mut c_void {
+                    NEXT.$name.f.store(absent::$name as *mut c_void, Ordering::Relaxed);
+                }
+            )*
+        }
+
+        /// What stands in the table until it is resolved.
+        mod first {
+            use super::*;
+            $(pub(super) unsafe extern "C" fn $name($($arg: $type),*) -> $ret {
+                if resolve() {
+                    // SAFETY: the caller's own promise, passed on.
+                    unsafe { NEXT.$name.get()($($arg),*) }
+                } else {
+                    bootstrap::$name($($arg),*)
+                }
+            })*
+        }
+
+        /// What stands in for a function that no library behind us has.
+        mod absent {
+            use super::*;
+            $(pub(super) unsafe extern "C" fn $name($($arg: $type),*) -> $ret { $absent })*
+        }
+    };
+}
+
+fn no_memory<T>(_: T) -> Ptr {
+    set_errno(libc::ENOMEM);
+    core::ptr::null_mut()
+}
+
+fn set_errno(errno: c_int) {
+    // SAFETY: the calling thread's errno.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+functions! {
+    malloc c"malloc" (size: usize) -> Ptr = no_memory(size);
+    free c"free" (p: Ptr) -> () = { let _ = p; };
+    calloc c"calloc" (n: usize, size: usize) -> Ptr = no_memory((n, size));
+    realloc c"realloc" (p: Ptr, size: usize) -> Ptr = no_memory((p, size));
+    memalign c"memalign" (align: usize, size: usize) -> Ptr = no_memory((align, size));
+    aligned_alloc c"aligned_alloc" (align: usize, size: usize) -> Ptr = no_memory((align, size));
+    valloc c"valloc" (size: usize) -> Ptr = no_memory(size);
+    pvalloc c"pvalloc" (size: usize) -> Ptr = no_memory(size);
+    posix_memalign c"posix_memalign" (out: *mut Ptr, align: usize, size: usize) -> c_int
+        = { let _ = (out, align, size); libc::ENOMEM };
+    malloc_usable_size c"malloc_usable_size" (p: Ptr) -> usize = { let _ = p; 0 };
+    reallocarray c"reallocarray" (p: Ptr, n: usize, size: usize) -> Ptr = match n.checked_mul(size) {
+        // SAFETY: the caller's own promise, passed on.
+        Some(bytes) => unsafe { NEXT.realloc.get()(p, bytes) },
+        None => no_memory(()),
+    };
+    free_sized c"free_sized" (p: Ptr, size: usize) -> () = {
+        let _ = size;
+        // SAFETY: the caller's own promise, passed on.
+        unsafe { NEXT.free.get()(p) }
+    };
+    free_aligned_sized c"free_aligned_sized" (p: Ptr, align: usize, size: usize) -> () = {
+        let _ = (align, size);
+        // SAFETY: the caller's own promise, passed on.
+        unsafe { NEXT.free.get()(p) }
+    };
+}
+
+const NEW: usize = 0;
+const DONE: usize = 1;
+/// Anything else: address of the slot of the thread that resolves.
+static STATE: AtomicUsize = AtomicUsize::new(NEW);
+
+/// Resolves the table. False where this very thread is at it already: the request comes from inside the
+/// loader.
+#[cold]
+fn resolve() -> bool {
+    let me = core::ptr::from_ref(crate::slot()) as usize;
+    loop {
+        match STATE.compare_exchange(NEW, me, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                resolve_all();
+                // SAFETY: plain calls of the next allocator: a block of the smallest size and its room.
+                let room = unsafe {
+                    let p = NEXT.malloc.get()(1);
+                    let room = if p.is_null() {
+                        0
+                    } else {
+                        NEXT.malloc_usable_size.get()(p)
+                    };
+                    NEXT.free.get()(p);
+                    room
+                };
+                // glibc: chunks of at least 32 bytes on 16, of which 24 are the program's.
+                homefree_record::use_slot::<homefree_thread::slot::InitialExec>(room >= 24);
+                STATE.store(DONE, Ordering::Release);
+                return true;
+            }
+            Err(DONE) => return true,
+            Err(owner) if owner == me => return false,
+            Err(_) => homefree_thread::sys::yield_now(),
+        }
+    }
+}
+
+/// Resolves the table now.
+pub(crate) fn prepare() {
+    if STATE.load(Ordering::Acquire) != DONE {
+        resolve();
+    }
+}
+
+/// A C++ operator of the next library: by link order, else of a C++ runtime that was loaded out of the
+/// global scope. Null where there is none.
+#[cold]
+pub(crate) fn find_operator(name: &CStr) -> *mut c_void {
+    let f = find(name);
+    if !f.is_null() {
+        return f;
+    }
+    for library in [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"] {
+        // SAFETY: NUL-terminated names; RTLD_NOLOAD only finds what is loaded. The handle is kept: so is
+        // the library, whose code we point to.
+        let f = unsafe {
+            let handle = libc::dlopen(library.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+            if handle.is_null() {
+                core::ptr::null_mut()
+            } else {
+                libc::dlsym(handle, name.as_ptr())
+            }
+        };
+        if !f.is_null() {
+            return f;
+        }
+    }
+    core::ptr::null_mut()
+}

@@ -1,0 +1,304 @@
+//! The events: a block was allocated, a block is about to be freed.
+//!
+//! Budget at home, besides taking the stack: an allocation reads the slot and the clock, adds to two
+//! words of one cache line and stores two shadow words; a free loads and clears a shadow word and adds
+//! to two words of one cache line. No lock, no read-modify-write, no call but the stack's.
+
+use crate::arena::ARENA;
+use crate::process;
+use crate::shadow::{self, Block, Words};
+use crate::tables::{FlowKey, add, add_double};
+use crate::threads::{self, Thread};
+use crate::unwind::Registers;
+use crate::{clock, modules, sample};
+use core::sync::atomic::{Ordering, compiler_fence};
+use homefree_thread::Slot;
+use homefree_wire::{flow, life_bucket, size_bucket};
+
+/// Runs `event` with the calling thread's state, or the slow way where it has none.
+///
+/// While it runs the slot is `busy`: a hooked call made meanwhile, by a signal handler or by libc
+/// itself, sees that and passes through.
+#[inline(always)]
+fn with_thread(slot: &Slot, regs: Registers, event: impl FnOnce(&mut Thread)) {
+    let state = slot.record.get().cast::<Thread>();
+    if state.is_null() || slot.busy.get() != 0 {
+        return slow(slot, regs, event);
+    }
+    slot.busy.set(1);
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: the calling thread's own state; `busy` keeps others on this thread out.
+    event(unsafe { &mut *state });
+    compiler_fence(Ordering::SeqCst);
+    slot.busy.set(0);
+}
+
+#[cold]
+#[inline(never)]
+fn slow(slot: &Slot, regs: Registers, event: impl FnOnce(&mut Thread)) {
+    if slot.busy.get() != 0 {
+        // SAFETY: as in `with_thread`; only a counter is touched, in one instruction's time.
+        if let Some(thread) = unsafe { slot.record.get().cast::<Thread>().as_ref() } {
+            thread.bank.reentrant.fetch_add(1, Ordering::Relaxed);
+        }
+        return;
+    }
+    slot.busy.set(1);
+    compiler_fence(Ordering::SeqCst);
+    process::keep_errno(|| {
+        if !process::recording() {
+        } else if process::forked() {
+            process::event_in_child(slot, regs, event);
+        } else if slot.ended.get() != 0 {
+            threads::late(slot, regs, event);
+        } else if let Some(thread) = threads::attach(slot, regs) {
+            event(thread);
+        }
+    });
+    compiler_fence(Ordering::SeqCst);
+    slot.busy.set(0);
+}
+
+/// A block was allocated: `address` is what the allocator behind returned, not null.
+#[inline(always)]
+pub fn allocated(slot: &Slot, address: usize, size: usize, regs: Registers) {
+    with_thread(slot, regs, |thread| {
+        note_allocation(thread, address, size, regs)
+    });
+}
+
+/// A block is about to be freed; `address` is not null.
+#[inline(always)]
+pub fn freed(slot: &Slot, address: usize, regs: Registers) {
+    if slot.busy.get() != 0 {
+        // Not recorded, but the block's words must not outlive it.
+        shadow::take(address);
+        return slow(slot, regs, |_| {});
+    }
+    with_thread(slot, regs, |thread| match shadow::take(address) {
+        Some(words) => note_free(thread, address, words.block(), regs),
+        None => unknown(thread, address),
+    });
+}
+
+/// An allocation call failed.
+#[cold]
+pub fn failed(slot: &Slot, regs: Registers) {
+    with_thread(slot, regs, |thread| add(&thread.bank.failed, 1));
+}
+
+/// What a realloc holds of its old block while the allocator behind works.
+pub struct Moving(Option<Words>);
+
+/// A block is about to be reallocated; `address` is not null.
+#[inline]
+pub fn moving(slot: &Slot, address: usize) -> Moving {
+    let _ = slot;
+    Moving(shadow::take(address))
+}
+
+/// The reallocation failed: the old block lives on as it was.
+pub fn not_moved(address: usize, moving: Moving) {
+    if let Some(words) = moving.0 {
+        shadow::put_back(address, words);
+    }
+}
+
+/// The reallocation succeeded: the old block is gone and, unless `new` is null, `new` was allocated.
+#[inline]
+pub fn moved(
+    slot: &Slot,
+    address: usize,
+    moving: Moving,
+    new: usize,
+    size: usize,
+    regs: Registers,
+) {
+    with_thread(slot, regs, |thread| {
+        match moving.0 {
+            Some(words) => note_free(thread, address, words.block(), regs),
+            None => unknown(thread, address),
+        }
+        if new != 0 {
+            note_allocation(thread, new, size, regs);
+        }
+    });
+}
+
+#[inline(always)]
+fn node(thread: &mut Thread, regs: Registers) -> u32 {
+    let generation = modules::generation();
+    if thread.generation != generation {
+        thread.generation = generation;
+        thread.last_node = 0;
+        thread.unwinder.forget();
+    }
+    if thread.outer.sp != 0 {
+        let regs = outer(thread, regs);
+        return thread.unwinder.take(regs);
+    }
+    thread.unwinder.take(regs)
+}
+
+/// The call that [`crate::enter`] announced, if `regs` is a call made on its behalf. It may have been
+/// left by an exception: then its return address is not where it was, or not near.
+#[cold]
+fn outer(thread: &mut Thread, regs: Registers) -> Registers {
+    let outer = thread.outer;
+    let near = outer.sp.wrapping_sub(regs.sp) < 1024;
+    // SAFETY: between this call's stack pointer and 1024 bytes up, below where the thread's stack was
+    // already in use when `enter` was called.
+    if near && unsafe { *((outer.sp - 8) as *const usize) } == outer.pc {
+        return outer;
+    }
+    thread.outer.sp = 0;
+    regs
+}
+
+#[inline(always)]
+fn note_allocation(thread: &mut Thread, address: usize, size: usize, regs: Registers) {
+    let size = size as u64;
+    if thread.sample != 0 && !sample::chosen(thread, size) {
+        return;
+    }
+    thread.last_block = address;
+    let stamp = clock::ticks();
+    let node = node(thread, regs);
+    let Some(site) = thread.site(node) else {
+        return lose_allocation(thread, size);
+    };
+    // SAFETY: a reference that the tables gave.
+    let counts = unsafe { thread.site_at(site) };
+    let block = Block {
+        thread: thread.id,
+        site,
+        size,
+        stamp,
+    };
+    if thread.sample == 0 {
+        add(&counts.allocs, 1);
+        add(&counts.bytes, size);
+    } else {
+        let weight = sample::weight(size, thread.sample, stamp);
+        add(&counts.allocs, weight.count);
+        add(&counts.bytes, weight.bytes);
+        add_double(&counts.var_allocs, weight.variance);
+        counts.samples_allocs.fetch_add(1, Ordering::Relaxed);
+    }
+    if !shadow::put(address, block) {
+        add(&thread.bank.untracked, 1);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn lose_allocation(thread: &mut Thread, size: u64) {
+    add(&thread.bank.lost, 1);
+    add(&thread.bank.lost_allocs, 1);
+    add(&thread.bank.lost_bytes, size);
+}
+
+#[inline(always)]
+fn note_free(thread: &mut Thread, address: usize, block: Block, regs: Registers) {
+    thread.last_free = address;
+    if block.thread != thread.id {
+        return note_other_free(thread, block, regs);
+    }
+    note_home_free(thread, block, regs);
+}
+
+#[inline(always)]
+fn note_home_free(thread: &mut Thread, block: Block, regs: Registers) {
+    // SAFETY: a reference from a shadow word, which only holds what the tables gave.
+    let counts = unsafe { thread.site_at(block.site) };
+    if thread.sample == 0 {
+        add(&counts.home_frees, 1);
+        add(&counts.home_bytes, block.size);
+    } else {
+        let weight = sample::weight(block.size, thread.sample, block.stamp);
+        add(&counts.home_frees, weight.count);
+        add(&counts.home_bytes, weight.bytes);
+        add_double(&counts.var_home, weight.variance);
+        counts.samples_home.fetch_add(1, Ordering::Relaxed);
+    }
+    if thread.free_all {
+        note_flow(thread, block, regs, flow::HOME);
+    }
+}
+
+/// The allocating thread's id is not this one's: a remote free, unless both belong to one thread before
+/// and after its end.
+#[inline(never)]
+fn note_other_free(thread: &mut Thread, block: Block, regs: Registers) {
+    if threads::identity_of(block.thread) != thread.identity {
+        return note_flow(thread, block, regs, 0);
+    }
+    // At home, but the site belongs to another bank, which may have another writer by now.
+    // SAFETY: as in `note_home_free`.
+    let node = unsafe { thread.site_at(block.site) }
+        .node
+        .load(Ordering::Relaxed);
+    match thread.site(node) {
+        Some(site) => note_home_free(thread, Block { site, ..block }, regs),
+        None => add(&thread.bank.lost, 1),
+    }
+}
+
+fn note_flow(thread: &mut Thread, block: Block, regs: Registers, flags: u32) {
+    let now = clock::ticks();
+    let free_node = node(thread, regs);
+    // SAFETY: as in `note_home_free`.
+    let alloc_node = unsafe { thread.site_at(block.site) }
+        .node
+        .load(Ordering::Relaxed);
+    let key = FlowKey {
+        alloc_node,
+        free_node,
+        alloc_role: threads::role_of(block.thread),
+        flags,
+    };
+    let Some(flow) = thread.tables.flow(key) else {
+        add(&thread.bank.lost, 1);
+        if flags == 0 {
+            add(&thread.bank.lost_remote, 1);
+        }
+        return;
+    };
+    // SAFETY: a reference that the tables gave.
+    let flow = unsafe { ARENA.flow(flow) };
+    let life = shadow::since(block.stamp, now);
+    let count = if thread.sample == 0 {
+        add(&flow.head.count, 1);
+        add(&flow.head.bytes, block.size);
+        1
+    } else {
+        let weight = sample::weight(block.size, thread.sample, block.stamp);
+        add(&flow.head.count, weight.count);
+        add(&flow.head.bytes, weight.bytes);
+        add_double(&flow.head.var, weight.variance);
+        add(&flow.head.samples, 1);
+        weight.count
+    };
+    add(&flow.head.life_ticks, life.saturating_mul(count));
+    for bucket in [
+        &flow.life[life_bucket(life)],
+        &flow.size[size_bucket(block.size)],
+    ] {
+        let n = bucket.load(Ordering::Relaxed);
+        bucket.store(
+            n.saturating_add(count.min(u64::from(u32::MAX)) as u32),
+            Ordering::Relaxed,
+        );
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn unknown(thread: &mut Thread, address: usize) {
+    // A hook that called another one has noted the free already; with sampling most blocks are unknown.
+    if thread.last_free == address {
+        thread.last_free = 0;
+    } else if thread.sample == 0 {
+        add(&thread.bank.unknown_frees, 1);
+    }
+}

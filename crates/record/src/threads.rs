@@ -1,0 +1,355 @@
+//! Threads as they come and go: their state, their banks, their ids.
+
+use crate::arena::ARENA;
+use crate::process::{self, settings};
+use crate::roles;
+use crate::tables::Tables;
+use crate::unwind::{Bounds, Registers, Unwinder, start_function};
+use crate::{clock, modules};
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+use homefree_thread::{ExitHook, Lock, ROUNDS, Slot, ThreadTable, sys};
+use homefree_wire::{Bank, PAGE, Site, bank};
+
+pub(crate) const SITE_CACHE: usize = 128;
+
+/// Everything that one thread's events touch. Lives in a mapping of its own, is reused by later
+/// threads, never freed.
+pub(crate) struct Thread {
+    /// Never reused.
+    pub id: u32,
+    /// The id that frees compare with: `id`, except while an ended thread's event is recorded.
+    pub identity: u32,
+    pub generation: u32,
+    /// Stack of the last recorded allocation and its site.
+    pub last_node: u32,
+    pub last_site: u32,
+    pub free_all: bool,
+    /// Mean bytes between samples; 0 for every event.
+    pub sample: u64,
+    /// Bytes until the next sample.
+    pub countdown: i64,
+    pub random: u64,
+    /// Address of the last block recorded, for hooks that call other hooks.
+    pub last_block: usize,
+    /// Address of the last block whose free was recorded.
+    pub last_free: usize,
+    /// Call of an outer hook whose inner hooks record for it; `sp` 0 for none.
+    pub outer: Registers,
+    pub bank: &'static Bank,
+    pub sites: [(u32, u32); SITE_CACHE],
+    pub unwinder: Unwinder,
+    pub tables: Tables,
+    slot: *const Slot,
+    pthread: libc::pthread_t,
+    role: u32,
+    rounds: u32,
+    next: *mut Thread,
+    previous: *mut Thread,
+}
+
+/// Role and, for an ended thread's late events, the thread's own id.
+pub(crate) static THREADS: ThreadTable = ThreadTable::new();
+static EXIT: ExitHook = ExitHook::new();
+
+struct Lists {
+    /// Attached threads.
+    live: *mut Thread,
+    /// States that wait for a thread.
+    idle: *mut Thread,
+    /// Threads that were named by another one before their first event.
+    named: [libc::pthread_t; 64],
+    named_next: usize,
+}
+
+// SAFETY: the states are reached under the lock or by the one thread that they belong to.
+unsafe impl Send for Lists {}
+
+static LISTS: Lock<Lists> = Lock::new(Lists {
+    live: core::ptr::null_mut(),
+    idle: core::ptr::null_mut(),
+    named: [0; 64],
+    named_next: 0,
+});
+
+/// Makes the exit hook. Once.
+pub(crate) fn init() {
+    EXIT.create(at_exit);
+}
+
+/// Deletes the exit hook: the artifact is being unloaded.
+pub(crate) fn forget_exit_hook() {
+    EXIT.delete();
+}
+
+const LATE: u64 = 1 << 63;
+
+/// Role of a thread id.
+pub(crate) fn role_of(id: u32) -> u32 {
+    (THREADS.get(id) & 0xffff) as u32
+}
+
+/// The thread behind an id: itself, or the ended thread whose late event it was.
+pub(crate) fn identity_of(id: u32) -> u32 {
+    let word = THREADS.get(id);
+    if word & LATE != 0 {
+        (word >> 16) as u32 & ((1 << ThreadTable::ID_BITS) - 1)
+    } else {
+        id
+    }
+}
+
+fn new_state() -> Option<NonNull<Thread>> {
+    let mut lists = LISTS.lock();
+    if let Some(idle) = NonNull::new(lists.idle) {
+        // SAFETY: states on the list are whole and nobody's.
+        lists.idle = unsafe { idle.as_ref() }.next;
+        return Some(idle);
+    }
+    drop(lists);
+    let state = sys::map(size_of::<Thread>().next_multiple_of(PAGE))?.cast::<Thread>();
+    let mut tables = Tables::new();
+    let bank = tables.bank()?;
+    // SAFETY: the mapping just made is large enough and zeroed, which is a valid value of every field
+    // but these two, written here without reading what was there.
+    unsafe {
+        (&raw mut (*state.as_ptr()).bank).write(bank);
+        (&raw mut (*state.as_ptr()).tables).write(tables);
+    }
+    Some(state)
+}
+
+/// The state for the calling thread, with `role` and a new id.
+fn take_state(slot: &Slot, word: u64, bounds: Bounds) -> Option<&'static mut Thread> {
+    let mut state = new_state()?;
+    let Some(id) = THREADS.add(word) else {
+        put_idle(state);
+        return None;
+    };
+    let settings = settings();
+    // SAFETY: taken off the idle list or just made: nobody else's.
+    let thread = unsafe { state.as_mut() };
+    thread.id = id;
+    thread.identity = id;
+    thread.generation = modules::generation();
+    (thread.last_node, thread.last_site) = (0, 0);
+    thread.free_all = settings.free_stacks_all;
+    thread.sample = settings.sample_bytes;
+    thread.random = sys::random() ^ u64::from(id) ^ clock::ticks();
+    thread.countdown = 0;
+    (thread.last_block, thread.last_free) = (0, 0);
+    thread.outer.sp = 0;
+    thread
+        .unwinder
+        .init(settings.stacks, settings.depth as usize, bounds);
+    thread.slot = slot;
+    thread.rounds = 0;
+    thread.role = (word & 0xffff) as u32;
+    thread.bank.role.store(thread.role, Ordering::Relaxed);
+    thread.bank.tid.store(sys::thread_id(), Ordering::Relaxed);
+    thread.bank.state.store(bank::LIVE, Ordering::Release);
+    if thread.sample != 0 {
+        crate::sample::next(thread);
+    }
+    Some(thread)
+}
+
+fn put_idle(mut state: NonNull<Thread>) {
+    let mut lists = LISTS.lock();
+    // SAFETY: the caller gives it up.
+    unsafe { state.as_mut() }.next = lists.idle;
+    lists.idle = state.as_ptr();
+}
+
+/// Makes the calling thread known. `None` where memory is refused. The caller has `slot.busy` set.
+#[cold]
+#[inline(never)]
+pub(crate) fn attach(slot: &Slot, regs: Registers) -> Option<&'static mut Thread> {
+    let mut bounds = Bounds::of_this_thread(regs.sp);
+    // SAFETY: plain call.
+    let pthread = unsafe { libc::pthread_self() };
+    let named = slot.named.get() || {
+        let mut lists = LISTS.lock();
+        let found = lists.named.iter().position(|&t| t == pthread);
+        if let Some(at) = found {
+            lists.named[at] = 0;
+        }
+        found.is_some()
+    };
+    let role = roles::of_this_thread(named, || {
+        start_function(settings().stacks, regs, &mut bounds)
+    });
+    let thread = take_state(slot, u64::from(role), bounds)?;
+    thread.pthread = pthread;
+    {
+        let mut lists = LISTS.lock();
+        thread.previous = core::ptr::null_mut();
+        thread.next = lists.live;
+        // SAFETY: states on the list are alive and their links change under the lock only.
+        if let Some(first) = unsafe { lists.live.as_mut() } {
+            first.previous = thread;
+        }
+        lists.live = thread;
+    }
+    let header = ARENA.header();
+    header.threads.fetch_add(1, Ordering::Relaxed);
+    header.threads_live.fetch_add(1, Ordering::Relaxed);
+    process::look_at_clock();
+    slot.record.set(core::ptr::from_mut(thread).cast());
+    // SAFETY: `at_exit` takes a state, which lives for ever. libc may call a hook of ours in here; the
+    // thread is known by now and `busy`, so the call is passed through.
+    unsafe { EXIT.arm(core::ptr::from_mut(thread).cast()) };
+    Some(thread)
+}
+
+/// Last rounds of a thread's key destructors.
+unsafe extern "C" fn at_exit(value: *mut c_void) {
+    let Some(state) = NonNull::new(value.cast::<Thread>()) else {
+        return;
+    };
+    // SAFETY: a live thread's state; this is that thread, and no event of its own is under way.
+    let thread = unsafe { &mut *state.as_ptr() };
+    // SAFETY: the slot lies in the thread's static TLS block, which outlives its key destructors.
+    let slot = unsafe { &*thread.slot };
+    thread.rounds += 1;
+    if thread.rounds < ROUNDS {
+        // SAFETY: as in `attach`.
+        unsafe { EXIT.arm(value) };
+        return;
+    }
+    slot.busy.set(1);
+    slot.ended.set(thread.id);
+    slot.record.set(core::ptr::null_mut());
+    {
+        let mut lists = LISTS.lock();
+        // SAFETY: neighbours on the list are alive; links change under the lock only.
+        match unsafe { thread.previous.as_mut() } {
+            Some(previous) => previous.next = thread.next,
+            None => lists.live = thread.next,
+        }
+        // SAFETY: as above.
+        if let Some(next) = unsafe { thread.next.as_mut() } {
+            next.previous = thread.previous;
+        }
+    }
+    ARENA.header().threads_live.fetch_sub(1, Ordering::Relaxed);
+    release(thread, true);
+    slot.busy.set(0);
+}
+
+fn release(thread: &mut Thread, ended: bool) {
+    roles::archive(thread.role, &mut thread.tables, ended);
+    thread.bank.state.store(bank::IDLE, Ordering::Relaxed);
+    thread.bank.tid.store(0, Ordering::Relaxed);
+    put_idle(NonNull::from(thread));
+}
+
+/// Records one event of a thread whose exit hook has run, with a state borrowed for it.
+pub(crate) fn late(slot: &Slot, regs: Registers, event: impl FnOnce(&mut Thread)) {
+    let owner = slot.ended.get();
+    let role = role_of(owner);
+    let word = LATE | u64::from(owner) << 16 | u64::from(role);
+    let bounds = Bounds::of_this_thread(regs.sp);
+    let Some(thread) = take_state(slot, word, bounds) else {
+        return;
+    };
+    thread.identity = owner;
+    crate::tables::add(&thread.bank.late, 1);
+    event(thread);
+    release(thread, false);
+}
+
+/// The calling thread was given a name.
+pub(crate) fn renamed(slot: &Slot) {
+    slot.named.set(true);
+    let mut name = [0; 16];
+    let len = sys::thread_name(&mut name);
+    let name = &name[..len];
+    roles::note_given(name);
+    let state = slot.record.get().cast::<Thread>();
+    // SAFETY: the calling thread's own state, or null.
+    let Some(thread) = (unsafe { state.as_mut() }) else {
+        return;
+    };
+    let main = sys::thread_id() == sys::process_id();
+    let kind = if main {
+        homefree_wire::records::role_kind::MAIN
+    } else {
+        homefree_wire::records::role_kind::NAME
+    };
+    set_role(thread, roles::id(kind, name, 0));
+}
+
+/// Another thread was given a name.
+pub(crate) fn renamed_other(pthread: libc::pthread_t, name: &[u8]) {
+    roles::note_given(name);
+    let role = roles::id(homefree_wire::records::role_kind::NAME, name, 0);
+    let mut lists = LISTS.lock();
+    let mut at = lists.live;
+    // SAFETY: states on the list are alive and their links change under the lock only.
+    while let Some(thread) = unsafe { at.as_mut() } {
+        if thread.pthread == pthread {
+            set_role(thread, role);
+            return;
+        }
+        at = thread.next;
+    }
+    // Not seen yet: it will find its name when it is.
+    let at = lists.named_next % lists.named.len();
+    lists.named[at] = pthread;
+    lists.named_next += 1;
+}
+
+fn set_role(thread: &mut Thread, role: u32) {
+    thread.role = role;
+    thread.bank.role.store(role, Ordering::Relaxed);
+    THREADS.set(thread.id, u64::from(role));
+}
+
+/// Puts things in order in fork's child: the calling thread is the only one.
+///
+/// # Safety
+/// No other thread exists and the caller holds no guard.
+pub(crate) unsafe fn after_fork(own: *mut Thread) {
+    // SAFETY: the caller's promise.
+    unsafe { LISTS.force_open() };
+    let mut lists = LISTS.lock();
+    // The other threads' states may be half changed: they are left.
+    lists.live = own;
+    // The idle list may be half changed too.
+    lists.idle = core::ptr::null_mut();
+    // SAFETY: the calling thread's own state, or null.
+    if let Some(own) = unsafe { own.as_mut() } {
+        own.previous = core::ptr::null_mut();
+        own.next = core::ptr::null_mut();
+        own.bank.tid.store(sys::thread_id(), Ordering::Relaxed);
+        own.bank.state.store(bank::LIVE, Ordering::Relaxed);
+    }
+}
+
+impl Thread {
+    /// Reference of the site of a stack in this thread's bank.
+    #[inline]
+    pub fn site(&mut self, node: u32) -> Option<u32> {
+        if node == self.last_node {
+            return Some(self.last_site);
+        }
+        let cached = &mut self.sites[node as usize % SITE_CACHE];
+        if cached.0 != node || node == 0 {
+            *cached = (node, self.tables.site(node)?);
+        }
+        (self.last_node, self.last_site) = *cached;
+        Some(cached.1)
+    }
+
+    /// The site behind a reference.
+    ///
+    /// # Safety
+    /// `site` was given out by the arena.
+    #[inline(always)]
+    pub unsafe fn site_at(&self, site: u32) -> &'static Site {
+        // SAFETY: the caller's promise; the arena is never unmapped.
+        unsafe { &*core::ptr::from_ref(ARENA.site(site)) }
+    }
+}

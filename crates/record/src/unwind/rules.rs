@@ -1,0 +1,528 @@
+//! Unwind rules in 16 bits, cached by address for all threads.
+//!
+//! An entry of the cache is one word: 48 bits of address, 16 bits of rule, so it is read and replaced
+//! whole, without a lock. Rules that need more bits live in a small table of their own.
+
+use super::{NO_REUSE, Registers, SAME_FP, cfi};
+use crate::modules;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use homefree_thread::{Lock, sys};
+use homefree_wire::stacks;
+
+/// How a stack ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// At the thread's first frame.
+    Complete,
+    /// It could not be followed further.
+    Cut,
+    /// In a signal frame.
+    Signal,
+}
+
+/// From a frame to its caller.
+pub(crate) struct Step {
+    pub caller: Registers,
+    pub fp_slot: usize,
+}
+
+/// A rule as call-frame information states it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Row {
+    Frame {
+        /// The frame address is relative to `fp` (else to `sp`).
+        from_fp: bool,
+        /// The frame address is what lies there (realigned stacks).
+        deref: bool,
+        offset: i32,
+        fp: Fp,
+    },
+    End(Ending),
+    /// No information: try the frame pointer.
+    TryFp,
+}
+
+/// Where the caller's frame pointer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fp {
+    Same,
+    /// Relative to the frame address.
+    At(i32),
+    /// Relative to `fp`.
+    AtFp(i32),
+}
+
+/// `cfa = sp + 8 * (low 9 bits)`, `fp` same (bits 9–14 zero) or at `cfa - 8 * (bits 9–14 + 1)`.
+const KIND_SP: u16 = 0;
+/// `cfa = fp + 16`, `fp` at `cfa - 16`: what frame pointers are.
+const FRAME_POINTER: u16 = 1 << 15;
+/// Low 13 bits: index into [`LARGE`].
+const KIND_LARGE: u16 = 1 << 15 | 1 << 13;
+const KIND_END: u16 = 1 << 15 | 2 << 13;
+const END_COMPLETE: u16 = KIND_END;
+const END_CUT: u16 = KIND_END | 1;
+const END_SIGNAL: u16 = KIND_END | 2;
+const TRY_FP: u16 = KIND_END | 3;
+const KIND_MASK: u16 = 3 << 13 | 1 << 15;
+
+const ENTRIES: usize = 1 << 14;
+static CACHE: [AtomicU64; ENTRIES] = [const { AtomicU64::new(0) }; ENTRIES];
+
+const LARGE_MAX: usize = 1 << 13;
+static LARGE: [AtomicU64; LARGE_MAX] = [const { AtomicU64::new(0) }; LARGE_MAX];
+static LARGE_LEN: Lock<usize> = Lock::new(0);
+
+fn encode(row: Row) -> Option<u16> {
+    Some(match row {
+        Row::End(Ending::Complete) => END_COMPLETE,
+        Row::End(Ending::Cut) => END_CUT,
+        Row::End(Ending::Signal) => END_SIGNAL,
+        Row::TryFp => TRY_FP,
+        Row::Frame {
+            from_fp: true,
+            deref: false,
+            offset: 16,
+            fp: Fp::At(-16),
+        } => FRAME_POINTER,
+        Row::Frame {
+            from_fp: false,
+            deref: false,
+            offset,
+            fp,
+        } if offset % 8 == 0 && (8..512 * 8).contains(&offset) => {
+            let words = (offset / 8) as u16;
+            match fp {
+                Fp::Same => KIND_SP | words,
+                Fp::At(at) if at % 8 == 0 && (-63 * 8 - 8..=-16).contains(&at) => {
+                    KIND_SP | words | ((-at / 8 - 1) as u16) << 9
+                }
+                _ => return encode_large(row),
+            }
+        }
+        Row::Frame { .. } => return encode_large(row),
+    })
+}
+
+const OFFSET_BITS: u32 = 28;
+const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
+
+fn encode_large(row: Row) -> Option<u16> {
+    let Row::Frame {
+        from_fp,
+        deref,
+        offset,
+        fp,
+    } = row
+    else {
+        return None;
+    };
+    let (kind, at) = match fp {
+        Fp::Same => (0, 0),
+        Fp::At(at) => (1, at),
+        Fp::AtFp(at) => (2, at),
+    };
+    let fits = |x: i32| (-(1 << (OFFSET_BITS - 1))..1 << (OFFSET_BITS - 1)).contains(&x);
+    if !fits(offset) || !fits(at) {
+        return None;
+    }
+    let word = 1 << 63
+        | u64::from(from_fp) << 62
+        | u64::from(deref) << 61
+        | kind << 59
+        | (offset as u64 & OFFSET_MASK) << OFFSET_BITS
+        | at as u64 & OFFSET_MASK;
+    let mut len = LARGE_LEN.lock();
+    let at = LARGE[..*len]
+        .iter()
+        .position(|w| w.load(Ordering::Relaxed) == word);
+    let at = at.or_else(|| {
+        LARGE.get(*len)?.store(word, Ordering::Release);
+        *len += 1;
+        Some(*len - 1)
+    })?;
+    Some(KIND_LARGE | at as u16)
+}
+
+fn decode_large(rule: u16) -> Row {
+    let word = LARGE[(rule & !KIND_MASK) as usize].load(Ordering::Acquire);
+    let signed = |bits: u64| ((bits << (64 - OFFSET_BITS)) as i64 >> (64 - OFFSET_BITS)) as i32;
+    let at = signed(word);
+    Row::Frame {
+        from_fp: word >> 62 & 1 == 1,
+        deref: word >> 61 & 1 == 1,
+        offset: signed(word >> OFFSET_BITS),
+        fp: match word >> 59 & 3 {
+            0 => Fp::Same,
+            1 => Fp::At(at),
+            _ => Fp::AtFp(at),
+        },
+    }
+}
+
+#[inline(always)]
+fn place(pc: usize) -> &'static AtomicU64 {
+    let mixed = (pc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    &CACHE[(mixed >> 50) as usize & (ENTRIES - 1)]
+}
+
+#[inline(always)]
+fn rule(mode: u32, pc: usize) -> u16 {
+    let entry = place(pc).load(Ordering::Relaxed);
+    if entry >> 16 == pc as u64 {
+        entry as u16
+    } else {
+        find_rule(mode, pc)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn find_rule(mode: u32, pc: usize) -> u16 {
+    let row = match modules::ensure(pc) {
+        // A jump to 0 is how some stacks end.
+        None if pc == 0 => Row::End(Ending::Complete),
+        None if executable(pc) => Row::TryFp,
+        None => return END_CUT,
+        Some(object) => cfi::row(&object, pc).unwrap_or(Row::TryFp),
+    };
+    let row = if row == Row::TryFp && mode == stacks::DWARF {
+        Row::End(Ending::Cut)
+    } else {
+        row
+    };
+    let rule = encode(row).unwrap_or(END_CUT);
+    if pc as u64 >> 48 == 0 {
+        place(pc).store((pc as u64) << 16 | u64::from(rule), Ordering::Relaxed);
+    }
+    rule
+}
+
+/// Forgets all cached rules.
+pub(crate) fn forget() {
+    for entry in &CACHE {
+        entry.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Opens the locks in fork's child.
+///
+/// # Safety
+/// No other thread exists and the caller holds no guard.
+pub(crate) unsafe fn after_fork() {
+    // SAFETY: the caller's promise. An entry is stored before the length that covers it.
+    unsafe { LARGE_LEN.force_open() };
+    // SAFETY: as above. The list is read again at the next miss.
+    unsafe { READING.force_open() };
+}
+
+/// The frame's caller. Nothing is read outside `regs.sp..high`.
+#[inline(always)]
+pub(crate) fn step(mode: u32, regs: Registers, high: usize) -> Result<Step, Ending> {
+    if mode == stacks::FP {
+        return by_frame_pointer(regs, high)
+            .ok_or(Ending::Cut)
+            .and_then(|step| {
+                // The outermost frame's caller has no address.
+                if step.caller.pc == 0 {
+                    Err(Ending::Complete)
+                } else {
+                    Ok(step)
+                }
+            });
+    }
+    let rule = rule(mode, regs.pc);
+    if rule & 1 << 15 == 0 {
+        let cfa = regs.sp + (rule & 511) as usize * 8;
+        let saved = (rule >> 9) as usize;
+        let slot = if saved == 0 {
+            SAME_FP
+        } else {
+            cfa - (saved + 1) * 8
+        };
+        return finish(regs, cfa, slot, high);
+    }
+    if rule == FRAME_POINTER {
+        return by_frame_pointer(regs, high).ok_or(Ending::Cut);
+    }
+    other(rule, regs, high)
+}
+
+#[inline(always)]
+fn finish(regs: Registers, cfa: usize, slot: usize, high: usize) -> Result<Step, Ending> {
+    if cfa <= regs.sp || cfa > high || !cfa.is_multiple_of(8) {
+        return Err(Ending::Cut);
+    }
+    let fp = if slot == SAME_FP {
+        regs.fp
+    } else {
+        if slot < regs.sp || slot + 8 > high || !slot.is_multiple_of(8) {
+            return Err(Ending::Cut);
+        }
+        // SAFETY: inside the stack's readable part, aligned, checked above.
+        unsafe { *(slot as *const usize) }
+    };
+    // SAFETY: `cfa - 8` is at least `sp` and below `high`, aligned: all checked above.
+    let pc = unsafe { *((cfa - 8) as *const usize) };
+    Ok(Step {
+        caller: Registers { pc, sp: cfa, fp },
+        fp_slot: slot,
+    })
+}
+
+#[inline(always)]
+fn by_frame_pointer(regs: Registers, high: usize) -> Option<Step> {
+    let fp = regs.fp;
+    if fp < regs.sp || fp.checked_add(16)? > high || !fp.is_multiple_of(8) {
+        return None;
+    }
+    // SAFETY: both words lie in `sp..high`, aligned, checked above.
+    let (caller_fp, pc) = unsafe { (*(fp as *const usize), *((fp + 8) as *const usize)) };
+    Some(Step {
+        caller: Registers {
+            pc,
+            sp: fp + 16,
+            fp: caller_fp,
+        },
+        fp_slot: fp,
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
+    match rule {
+        END_COMPLETE => return Err(Ending::Complete),
+        END_SIGNAL => return Err(Ending::Signal),
+        TRY_FP => {
+            let step = by_frame_pointer(regs, high).ok_or(Ending::Cut)?;
+            // Without information a frame pointer is a guess: it must lead to code.
+            let known = modules::object(step.caller.pc).is_some() || executable(step.caller.pc);
+            return if known {
+                Ok(Step {
+                    fp_slot: NO_REUSE,
+                    ..step
+                })
+            } else {
+                Err(Ending::Cut)
+            };
+        }
+        _ if rule & KIND_MASK == KIND_LARGE => {}
+        _ => return Err(Ending::Cut),
+    }
+    let Row::Frame {
+        from_fp,
+        deref,
+        offset,
+        fp,
+    } = decode_large(rule)
+    else {
+        return Err(Ending::Cut);
+    };
+    let base = if from_fp { regs.fp } else { regs.sp };
+    let mut cfa = base.wrapping_add_signed(offset as isize);
+    if deref {
+        if cfa < regs.sp
+            || cfa.checked_add(8).is_none_or(|end| end > high)
+            || !cfa.is_multiple_of(8)
+        {
+            return Err(Ending::Cut);
+        }
+        // SAFETY: inside the stack's readable part, aligned, checked above.
+        cfa = unsafe { *(cfa as *const usize) };
+    }
+    let slot = match fp {
+        Fp::Same => SAME_FP,
+        Fp::At(at) => cfa.wrapping_add_signed(at as isize),
+        Fp::AtFp(at) => regs.fp.wrapping_add_signed(at as isize),
+    };
+    if slot != SAME_FP && slot.checked_add(8).is_none() {
+        return Err(Ending::Cut);
+    }
+    let step = finish(regs, cfa, slot, high)?;
+    // What `deref` read is not checked when the frame is met again.
+    Ok(if deref {
+        Step {
+            fp_slot: NO_REUSE,
+            ..step
+        }
+    } else {
+        step
+    })
+}
+
+/// Executable mappings that belong to no module: generated code.
+const RANGES: usize = 64;
+static STARTS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
+static ENDS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
+static RANGES_LEN: AtomicU32 = AtomicU32::new(0);
+static READING: Lock<u64> = Lock::new(0);
+
+/// Whether an address that belongs to no module is in an executable mapping, as of a reading of
+/// `/proc/self/maps` at most a tenth of a second ago for addresses not yet known.
+fn executable(pc: usize) -> bool {
+    let known = || {
+        let len = (RANGES_LEN.load(Ordering::Acquire) as usize).min(RANGES);
+        (0..len).any(|i| {
+            (STARTS[i].load(Ordering::Relaxed)..ENDS[i].load(Ordering::Relaxed)).contains(&pc)
+        })
+    };
+    if known() {
+        return true;
+    }
+    if pc < 4096 || pc as u64 >> 47 != 0 {
+        return false;
+    }
+    let Some(mut last) = READING.try_lock() else {
+        return false;
+    };
+    let now = sys::clock(libc::CLOCK_MONOTONIC_COARSE);
+    if *last != 0 && now.saturating_sub(*last) < 100_000_000 {
+        return false;
+    }
+    *last = now;
+    read_maps();
+    known()
+}
+
+fn read_maps() {
+    let Ok(file) = sys::File::read_only(c"/proc/self/maps") else {
+        return;
+    };
+    let mut buffer = [0u8; 1024];
+    let mut line = [0u8; 64];
+    let (mut at, mut count) = (0, 0);
+    while let Ok(n @ 1..) = file.read(&mut buffer) {
+        for &byte in &buffer[..n] {
+            if byte != b'\n' {
+                if at < line.len() {
+                    line[at] = byte;
+                }
+                at += 1;
+                continue;
+            }
+            // "start-end rwxp offset dev inode path"; no inode: anonymous.
+            if let Some((start, end)) = executable_line(&line[..at.min(line.len())])
+                && count < RANGES
+            {
+                STARTS[count].store(start, Ordering::Relaxed);
+                ENDS[count].store(end, Ordering::Relaxed);
+                count += 1;
+            }
+            at = 0;
+        }
+    }
+    RANGES_LEN.store(count as u32, Ordering::Release);
+}
+
+fn executable_line(line: &[u8]) -> Option<(usize, usize)> {
+    let text = core::str::from_utf8(line).ok()?;
+    let (range, rest) = text.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    if rest.as_bytes().get(2) != Some(&b'x') {
+        return None;
+    }
+    Some((
+        usize::from_str_radix(start, 16).ok()?,
+        usize::from_str_radix(end, 16).ok()?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_encode_and_decode() {
+        let large = |row| decode_large(encode(row).unwrap());
+        for row in [
+            Row::Frame {
+                from_fp: true,
+                deref: false,
+                offset: 32,
+                fp: Fp::At(-16),
+            },
+            Row::Frame {
+                from_fp: false,
+                deref: false,
+                offset: 65536,
+                fp: Fp::At(-24),
+            },
+            Row::Frame {
+                from_fp: true,
+                deref: true,
+                offset: -8,
+                fp: Fp::AtFp(0),
+            },
+            Row::Frame {
+                from_fp: false,
+                deref: false,
+                offset: 4096,
+                fp: Fp::Same,
+            },
+        ] {
+            assert_eq!(large(row), row);
+        }
+        assert_eq!(
+            encode(Row::Frame {
+                from_fp: true,
+                deref: false,
+                offset: 16,
+                fp: Fp::At(-16)
+            }),
+            Some(FRAME_POINTER)
+        );
+        let huge = Row::Frame {
+            from_fp: false,
+            deref: false,
+            offset: i32::MAX,
+            fp: Fp::Same,
+        };
+        assert_eq!(encode(huge), None);
+    }
+
+    #[test]
+    fn a_step_never_leaves_the_stack() {
+        let stack = [0usize; 8];
+        let low = stack.as_ptr() as usize;
+        let high = low + size_of_val(&stack);
+        for fp in [
+            0,
+            1,
+            low - 16,
+            low + 4,
+            high - 8,
+            high,
+            usize::MAX - 8,
+            usize::MAX - 16,
+        ] {
+            assert!(
+                by_frame_pointer(Registers { pc: 1, sp: low, fp }, high).is_none(),
+                "{fp:#x}"
+            );
+        }
+        let regs = Registers {
+            pc: 1,
+            sp: low,
+            fp: low,
+        };
+        assert!(by_frame_pointer(regs, high).is_some());
+        for (cfa, slot) in [
+            (low, 0),
+            (high + 8, 0),
+            (low + 4, 0),
+            (high, high),
+            (high, low - 8),
+        ] {
+            assert!(finish(regs, cfa, slot, high).is_err());
+        }
+        assert!(finish(regs, high, low, high).is_ok());
+    }
+
+    #[test]
+    fn maps_lines() {
+        let line = b"7f00-7fff r-xp 00000000 00:00 0 ";
+        assert_eq!(executable_line(line), Some((0x7f00, 0x7fff)));
+        assert_eq!(executable_line(b"7f00-7fff rw-p 00000000 00:00 0 "), None);
+        assert_eq!(executable_line(b"garbage"), None);
+    }
+}
