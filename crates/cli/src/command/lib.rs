@@ -1,0 +1,47 @@
+//! `homefree lib`.
+
+use crate::failure::Failure;
+use crate::library;
+use clap::Args;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+
+/// Print the path of the library that records, for those who set LD_PRELOAD themselves
+///
+/// The library is carried inside this program and unpacked when asked for: to
+/// $XDG_CACHE_HOME/homefree, ~/.cache/homefree or /tmp/homefree-UID, whichever serves first.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = AFTER)]
+pub struct Lib {}
+
+const EXAMPLES: &str = "\
+Examples:
+  LD_PRELOAD=$(homefree lib) ./server
+  LD_PRELOAD=$(homefree lib) HOMEFREE_OUTPUT=/tmp/server.hfp ./server";
+
+const AFTER: &str = "\
+Examples:
+  LD_PRELOAD=$(homefree lib) ./server
+  LD_PRELOAD=$(homefree lib) HOMEFREE_OUTPUT=/tmp/server.hfp ./server
+
+Variables (all optional):
+  HOMEFREE_OUTPUT        absolute path of the first process's profile
+  HOMEFREE_DIR           folder for profiles; the current one if unset
+  HOMEFREE_STACKS        auto, fp, dwarf or none
+  HOMEFREE_DEPTH         frames kept of a stack, 1 to 128; 64 if unset
+  HOMEFREE_FREE_STACKS   cross or all
+  HOMEFREE_SAMPLE        mean bytes between samples; every event if unset
+
+Exit status:
+  0  the path was printed
+  3  no place was found to unpack the library to";
+
+impl Lib {
+    /// Prints the path.
+    pub fn run(self) -> Result<u8, Failure> {
+        let path = library::unpack()?;
+        let mut line = path.as_os_str().as_bytes().to_vec();
+        line.push(b'\n');
+        super::written(std::io::stdout().write_all(&line))
+    }
+}

@@ -1,0 +1,355 @@
+//! Executables: can the loader put a library into this one, and will the program's `malloc` be ours?
+
+use crate::failure::{Failure, status};
+use memmap2::Mmap;
+use object::LittleEndian;
+use object::elf;
+use object::read::elf::{FileHeader, ProgramHeader, SectionTable, Sym};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+type Header = elf::FileHeader64<LittleEndian>;
+type Sections<'a> = SectionTable<'a, Header>;
+
+#[cfg(target_arch = "x86_64")]
+const HOST: elf::Machine = elf::EM_X86_64;
+#[cfg(target_arch = "aarch64")]
+const HOST: elf::Machine = elf::EM_AARCH64;
+
+/// What Rust users do where nothing can be preloaded.
+const RECORDED: &str = "a Rust program can record itself, with the same profile: `#[global_allocator] static A: homefree::Recorded<MyAlloc> = …;`";
+
+/// Checks an ELF executable; returns notes about memory that will not be seen.
+///
+/// # Errors
+/// [`status::NOT_RECORDED`] with the reason where the recorder cannot be in this program.
+pub fn check(path: &Path) -> Result<Vec<String>, Failure> {
+    let read = |error: std::io::Error| {
+        Failure::new(
+            status::NOT_RECORDED,
+            format!("not recorded: {} cannot be read: {error}", path.display()),
+        )
+    };
+    let file = File::open(path).map_err(read)?;
+    // SAFETY: the mapping is private and only read. A program file that someone truncates while we
+    // look at it could end this process (SIGBUS), before the program was started; the kernel refuses
+    // writes to files that are being executed, and installers replace rather than overwrite.
+    let data = unsafe { Mmap::map(&file) }.map_err(read)?;
+    examine(&path.display().to_string(), &data)
+}
+
+fn examine(name: &str, data: &[u8]) -> Result<Vec<String>, Failure> {
+    architecture(name, data)?;
+    let header = Header::parse(data).map_err(|error| damaged(name, error))?;
+    let sections = header
+        .sections(LittleEndian, data)
+        .map_err(|error| damaged(name, error))?;
+    let dynamic = Dynamic::read(&sections, data);
+
+    match interpreter(header, data).map_err(|error| damaged(name, error))? {
+        // The loader itself, called as a program, loads what LD_PRELOAD says.
+        None if dynamic.soname.starts_with(b"ld-linux") => return Ok(Vec::new()),
+        None => return Err(is_static(name, &sections)),
+        Some(interpreter) => musl(name, interpreter)?,
+    }
+    if let Some(runtime) = dynamic.needed.iter().find(|n| sanitizer(n)) {
+        return Err(sanitized(name, &String::from_utf8_lossy(runtime)));
+    }
+    let defined = defined_in(&sections, data, elf::SHT_DYNSYM, |symbol| {
+        matches!(
+            symbol,
+            b"malloc" | b"free" | b"__asan_init" | b"__tsan_init"
+        )
+    });
+    if let Some(runtime) = defined.iter().find(|n| n.ends_with("san_init")) {
+        return Err(sanitized(name, runtime));
+    }
+    if let Some(symbol) = defined.first() {
+        return Err(own_allocator(name, symbol));
+    }
+    Ok(notes(&sections, data))
+}
+
+fn architecture(name: &str, data: &[u8]) -> Result<(), Failure> {
+    let class = data.get(4).copied().unwrap_or(0);
+    let little = data.get(5) == Some(&1);
+    let machine = match data.get(18..20) {
+        Some(&[a, b]) if little => elf::Machine(u16::from_le_bytes([a, b])),
+        Some(&[a, b]) => elf::Machine(u16::from_be_bytes([a, b])),
+        _ => {
+            return Err(Failure::new(
+                status::CANNOT_RUN,
+                format!("{name}: cut inside its ELF header"),
+            ));
+        }
+    };
+    if class == 2 && little && machine == HOST {
+        return Ok(());
+    }
+    let bits = if class == 1 { "32-bit " } else { "" };
+    let what = match machine {
+        elf::EM_386 => "x86",
+        elf::EM_X86_64 => "x86-64",
+        elf::EM_ARM => "Arm",
+        elf::EM_AARCH64 => "Arm64",
+        elf::EM_RISCV => "RISC-V",
+        elf::EM_PPC64 => "PowerPC",
+        elf::EM_S390 => "s390x",
+        _ => "another architecture",
+    };
+    Err(Failure::new(
+        status::NOT_RECORDED,
+        format!("not recorded: {name} is a {bits}program for {what}"),
+    )
+    .why(format!(
+        "this homefree carries its library for 64-bit {} only, and a process loads libraries of its own kind only",
+        std::env::consts::ARCH
+    ))
+    .advice(format!(
+        "build the program for {0}, or build homefree for the program's architecture",
+        std::env::consts::ARCH
+    )))
+}
+
+fn damaged(name: &str, error: object::read::Error) -> Failure {
+    Failure::new(
+        status::NOT_RECORDED,
+        format!("not recorded: {name} is a damaged or unusual ELF file: {error}"),
+    )
+}
+
+fn interpreter<'a>(header: &Header, data: &'a [u8]) -> object::read::Result<Option<&'a [u8]>> {
+    for segment in header.program_headers(LittleEndian, data)? {
+        if let Some(interpreter) = segment.interpreter(LittleEndian, data)? {
+            return Ok(Some(interpreter));
+        }
+    }
+    Ok(None)
+}
+
+fn is_static(name: &str, sections: &Sections) -> Failure {
+    let go = sections
+        .section_by_name(LittleEndian, b".go.buildinfo")
+        .is_some();
+    Failure::new(
+        status::NOT_RECORDED,
+        format!("not recorded: {name} is statically linked"),
+    )
+    .why("recording works through LD_PRELOAD, which the dynamic loader reads; a static program starts without a loader")
+    .advice(if go {
+        "it is a Go program; Go has its own heap, which frees nothing by hand: there is nothing to record".into()
+    } else {
+        format!("link it dynamically (no -static; for Rust: a *-linux-gnu target without crt-static), or: {RECORDED}")
+    })
+}
+
+fn musl(name: &str, interpreter: &[u8]) -> Result<(), Failure> {
+    let path = Path::new(OsStr::from_bytes(interpreter));
+    if interpreter.windows(4).any(|w| w == b"musl") {
+        return Err(Failure::new(
+            status::NOT_RECORDED,
+            format!(
+                "not recorded: {name} is built for musl ({})",
+                path.display()
+            ),
+        )
+        .why(
+            "the library that homefree carries is built for glibc and cannot be loaded beside musl",
+        )
+        .advice(format!(
+            "build the program for glibc (for Rust: a *-linux-gnu target), or: {RECORDED}"
+        )));
+    }
+    if !path.exists() {
+        return Err(Failure::new(
+            status::CANNOT_RUN,
+            format!("{name}: its loader {} does not exist", path.display()),
+        )
+        .advice("install the libc that it was built for"));
+    }
+    Ok(())
+}
+
+fn sanitizer(needed: &[u8]) -> bool {
+    [
+        &b"libasan."[..],
+        b"libtsan.",
+        b"liblsan.",
+        b"libhwasan.",
+        b"libclang_rt.",
+    ]
+    .iter()
+    .any(|prefix| needed.starts_with(prefix))
+}
+
+fn sanitized(name: &str, runtime: &str) -> Failure {
+    Failure::new(
+        status::NOT_RECORDED,
+        format!("not recorded: {name} is built with a sanitizer ({runtime})"),
+    )
+    .why("a sanitizer replaces malloc itself, must be the first library, and refuses to start after another")
+    .advice("record a build without -fsanitize")
+}
+
+fn own_allocator(name: &str, symbol: &str) -> Failure {
+    Failure::new(
+        status::NOT_RECORDED,
+        format!("not recorded: {name} defines `{symbol}` itself"),
+    )
+    .why("a program's own symbols come before those of any library, so its calls would never reach the recorder")
+    .advice(format!(
+        "build it with the libc's malloc, or with its allocator as a shared library (which is recorded); {RECORDED}"
+    ))
+}
+
+/// Allocators inside the program under names of their own: seen only where the symbols were not stripped.
+fn notes(sections: &Sections, data: &[u8]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if sections
+        .section_by_name(LittleEndian, b".go.buildinfo")
+        .is_some()
+    {
+        notes.push("it is a Go program: Go's own heap is not malloc's and is not recorded, only what C code in it allocates".into());
+    }
+    let inside = defined_in(sections, data, elf::SHT_SYMTAB, |symbol| {
+        matches!(
+            symbol,
+            b"_rjem_malloc"
+                | b"je_malloc"
+                | b"mi_malloc"
+                | b"tc_malloc"
+                | b"sn_malloc"
+                | b"sn_rust_alloc"
+                | b"rpmalloc"
+        )
+    });
+    if let Some(symbol) = inside.first() {
+        notes.push(format!(
+            "it carries an allocator of its own (`{symbol}`): what goes through that is not recorded, only what goes through the libc's malloc; {RECORDED}"
+        ));
+    }
+    notes
+}
+
+/// Names of the functions that the table of the given kind defines and `wanted` asks for.
+fn defined_in(
+    sections: &Sections,
+    data: &[u8],
+    table: object::elf::SectionType,
+    wanted: impl Fn(&[u8]) -> bool,
+) -> Vec<String> {
+    let Ok(symbols) = sections.symbols(LittleEndian, data, table) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for symbol in symbols.iter() {
+        if symbol.is_undefined(LittleEndian) {
+            continue;
+        }
+        if let Ok(name) = symbol.name(LittleEndian, symbols.strings())
+            && wanted(name)
+        {
+            found.push(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    found
+}
+
+/// What the dynamic section names.
+#[derive(Default)]
+struct Dynamic<'a> {
+    soname: &'a [u8],
+    needed: Vec<&'a [u8]>,
+}
+
+impl<'a> Dynamic<'a> {
+    fn read(sections: &Sections<'a>, data: &'a [u8]) -> Self {
+        use object::read::elf::Dyn;
+        let mut dynamic = Self::default();
+        let Ok(Some((entries, link))) = sections.dynamic(LittleEndian, data) else {
+            return dynamic;
+        };
+        let Ok(strings) = sections.strings(LittleEndian, data, link) else {
+            return dynamic;
+        };
+        for entry in entries {
+            let tag = entry.d_tag(LittleEndian);
+            let text = entry.string(LittleEndian, strings).unwrap_or_default();
+            if tag == elf::DT_NEEDED {
+                dynamic.needed.push(text);
+            } else if tag == elf::DT_SONAME {
+                dynamic.soname = text;
+            }
+        }
+        dynamic
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_file(path: &str) -> Result<Vec<String>, Failure> {
+        check(Path::new(path))
+    }
+
+    #[test]
+    fn ordinary_programs_and_the_loader_itself_pass() {
+        assert_eq!(check_file("/bin/ls"), Ok(Vec::new()));
+        let ls = std::fs::read("/bin/ls").unwrap();
+        let header = Header::parse(&*ls).unwrap();
+        let loader = interpreter(header, &ls).unwrap().unwrap();
+        let loader = Path::new(OsStr::from_bytes(loader));
+        assert_eq!(check(loader), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_static_program_is_called_static() {
+        // Debian's ldconfig must work before any library does.
+        let failure = check_file("/sbin/ldconfig").unwrap_err();
+        assert_eq!(failure.status, status::NOT_RECORDED);
+        assert!(failure.what.contains("statically linked"), "{failure}");
+        assert!(failure.advice.contains("homefree::Recorded"), "{failure}");
+    }
+
+    #[test]
+    fn other_architectures_are_named() {
+        let mut ls = std::fs::read("/bin/ls").unwrap();
+        let said = |data: &[u8]| examine("prog", data).unwrap_err().what;
+        ls[18] = 0xF3;
+        assert!(said(&ls).contains("RISC-V"));
+        (ls[4], ls[18]) = (1, 3);
+        assert!(said(&ls).contains("32-bit program for x86"));
+        assert!(said(b"\x7fELF\x02\x01").contains("cut"));
+    }
+
+    #[test]
+    fn musl_and_missing_loaders_are_told_apart() {
+        let musl = musl("prog", b"/lib/ld-musl-x86_64.so.1").unwrap_err();
+        assert_eq!(musl.status, status::NOT_RECORDED);
+        let missing = super::musl("prog", b"/lib/no-such-loader.so").unwrap_err();
+        assert_eq!(missing.status, status::CANNOT_RUN);
+    }
+
+    #[test]
+    fn sanitizer_runtimes_are_known() {
+        assert!(sanitizer(b"libasan.so.8"));
+        assert!(!sanitizer(b"libc.so.6"));
+        assert!(!sanitizer(b"libubsan.so.1"));
+    }
+
+    #[test]
+    fn damaged_files_never_panic() {
+        let ls = std::fs::read("/bin/ls").unwrap();
+        for len in (0..4096).chain((4096..ls.len()).step_by(1021)) {
+            let _ = examine("prog", &ls[..len]);
+        }
+        for at in 4..4096 {
+            let mut bad = ls.clone();
+            bad[at] ^= 0xff;
+            let _ = examine("prog", &bad);
+        }
+    }
+}
