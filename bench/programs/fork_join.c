@@ -58,6 +58,7 @@ static void *work(void *context) {
     char name[16];
     snprintf(name, sizeof name, "worker-%u", worker->number);
     pthread_setname_np(pthread_self(), name);
+    workload_pin(worker->number);
     for (uint64_t round = 0; round < worker->rounds; round++) {
         for (worker->at = 0; worker->at < TREES; worker->at++) at_depth(10, worker->at, build_one, worker);
         for (int n = 0; n < WALKS; n++)

@@ -92,6 +92,7 @@ void name_thread(const char *role, unsigned number) {
 void *produce(void *context) {
     Side &side = *static_cast<Side *>(context);
     name_thread("producer", side.number);
+    workload_pin(side.number);
     for (uint64_t n = 0; n < side.batches; n++) {
         go_through(side, allocate_some);
         put(side.batch);
@@ -105,6 +106,7 @@ void *produce(void *context) {
 void *consume(void *context) {
     Side &side = *static_cast<Side *>(context);
     name_thread("consumer", side.number);
+    workload_pin(side.number + 1); // not where its producer is
     while (take(side.batch)) {
         go_through(side, free_some);
         side.batches++;

@@ -21,6 +21,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,21 @@ static uint64_t resident_at_start;
 
 /* First thing in main. */
 static void workload_start(void) { resident_at_start = status_bytes("VmRSS:"); }
+
+/* Ties the calling thread to the nth of the processors it may use, around and around: left to itself,
+ * the kernel often starts two busy threads on one core, and then nothing contends. */
+static inline void workload_pin(unsigned nth) {
+    cpu_set_t may, one;
+    if (sched_getaffinity(0, sizeof may, &may) != 0) return;
+    nth %= (unsigned)CPU_COUNT(&may);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &may) || nth-- != 0) continue;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        sched_setaffinity(0, sizeof one, &one);
+        return;
+    }
+}
 
 /* Last thing in main. */
 static int workload_report(const struct counts *c) {

@@ -46,10 +46,11 @@ pub fn sample(arm: Arm, sample: &Sample) -> Result<()> {
         (sample.events, sample.allocs, sample.remote)
     {
         let few = RUNTIME_EVENTS + RUNTIME_EVENTS_PER_THREAD * sample.threads;
+        let all = recorded.counts();
         let counted = |what: &str, recorded: u64, own: u64| {
             ensure!(
                 (own..=own + few).contains(&recorded),
-                "recorded {recorded} {what} where the workload counted {own}"
+                "recorded {recorded} {what} where the workload counted {own} ({all})"
             );
             Ok(())
         };

@@ -13,6 +13,7 @@ mod compile;
 mod host;
 mod instructions;
 mod program;
+mod quiet;
 mod recorded;
 mod redis;
 mod results;

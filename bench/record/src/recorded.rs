@@ -40,6 +40,14 @@ impl Recorded {
         self.allocations + self.frees_home + self.frees_remote + self.frees_unknown
     }
 
+    /// All counts in words.
+    pub fn counts(&self) -> String {
+        format!(
+            "{} allocations, frees: {} home, {} remote, {} unknown",
+            self.allocations, self.frees_home, self.frees_remote, self.frees_unknown
+        )
+    }
+
     /// Reads the profile at `path`.
     ///
     /// # Errors

@@ -13,6 +13,9 @@ use serde::Serialize;
 /// CPU seconds per wall second that two or more busy threads must reach on two or more cores.
 pub const BUSY: f64 = 1.9;
 
+/// CPU seconds per wall second taken by other processes from which on figures are not to be trusted.
+pub const DISTURBED: f64 = 0.05;
+
 /// One run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sample {
@@ -117,6 +120,8 @@ pub struct Table {
     pub events: Option<u64>,
     /// Stacks per run: allocations + remote frees.
     pub stacks: Option<u64>,
+    /// CPU seconds per wall second that other processes took while this was measured.
+    pub others: Option<f64>,
     /// The arms.
     pub arms: Vec<ArmResult>,
 }
@@ -130,6 +135,7 @@ impl Table {
             build,
             events,
             stacks,
+            others: None,
             arms,
         };
         let plain = table

@@ -4,7 +4,7 @@ use crate::arm::Arm;
 use crate::compile::Programs;
 use crate::results::{ArmResult, Sample, Table};
 use crate::workload::{Build, Workload};
-use crate::{Options, check, program, redis};
+use crate::{Options, check, program, quiet, redis};
 use anyhow::{Context, Result};
 use std::path::Path;
 
@@ -29,6 +29,7 @@ pub fn run(
             figures: None,
         })
         .collect();
+    let watch = quiet::Watch::start();
     for round in 0..options.rounds as usize {
         for step in 0..arms.len() {
             let index = (round + step) % arms.len();
@@ -51,7 +52,9 @@ pub fn run(
         }
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Table::conclude(workload, build, cores, arms))
+    let mut table = Table::conclude(workload, build, cores, arms);
+    table.others = watch.others();
+    Ok(table)
 }
 
 /// One run, checked. A run that is not what it should be gives no figures.

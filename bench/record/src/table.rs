@@ -1,6 +1,6 @@
 //! The results as text and as Markdown.
 
-use crate::results::{ArmResult, BUSY, Results, Table};
+use crate::results::{ArmResult, BUSY, DISTURBED, Results, Table};
 use crate::stats::Spread;
 use std::fmt::Write;
 
@@ -149,6 +149,11 @@ fn table(table: &Table) -> Grid {
     if let Some(figures) = table.arms.iter().find_map(|a| a.figures.as_ref()) {
         notes.push(format!("touched heap: {:.1} MiB", figures.touched / MIB));
     }
+    if let Some(others) = table.others.filter(|o| *o > DISTURBED) {
+        notes.push(format!(
+            "DISTURBED: other processes took {others:.2} CPU seconds a wall second; measure again"
+        ));
+    }
     for arm in &table.arms {
         about(arm, &mut notes);
     }
@@ -177,7 +182,7 @@ fn about(arm: &ArmResult, notes: &mut Vec<String>) {
         }
         if figures.idle_runs > 0 {
             notes.push(format!(
-                "{name}: {} of {} runs had less than {BUSY} CPU seconds a wall second, their wall times say little",
+                "{name}: {} of {} runs had less than {BUSY} CPU seconds a wall second, so two threads shared a core or waited",
                 figures.idle_runs,
                 arm.samples.iter().flatten().count()
             ));
@@ -187,7 +192,7 @@ fn about(arm: &ArmResult, notes: &mut Vec<String>) {
             .filter(|_| arm.arm.stacks().is_some())
         {
             notes.push(format!(
-                "{name}: +{:.1} ns a stack, {:.1}% of stacks cut",
+                "{name}: {:+.1} ns a stack, {:.1}% of stacks cut",
                 stack.median,
                 figures.cut.unwrap_or(0.0) * 100.0
             ));
