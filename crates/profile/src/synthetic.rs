@@ -119,6 +119,13 @@ impl Writer {
         self.flow(bank, flow);
     }
 
+    /// Marks the last flow as one on the allocating thread.
+    pub fn last_flow_is_home(&mut self) {
+        if let Some((_, flow)) = self.flows.last_mut() {
+            flow.head.flags |= homefree_wire::flow::HOME;
+        }
+    }
+
     pub fn module(&mut self, id: u32, range: (u64, u64), build_id: &[u8], path: &str) {
         let module = records::Module {
             id,

@@ -537,7 +537,8 @@ impl Page<'_> {
                 .flows
                 .get(key)
                 .map_or(0, |s| s.freed.count);
-            *pairs.entry((key.alloc_role, key.free_role)).or_default() += n;
+            let sum = pairs.entry((key.alloc_role, key.free_role)).or_default();
+            *sum = sum.saturating_add(n);
         }
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         pairs.sort_by_key(|(pair, n)| (std::cmp::Reverse(*n), *pair));

@@ -78,6 +78,34 @@ fn another_build_does_not_merge() {
 }
 
 #[test]
+fn home_flows_are_detail_of_home_frees_and_roles_count_both_sides() {
+    let mut w = server(1);
+    let stack = w.stack(&[0x10_0100, 0x10_0b00]);
+    let thread = w.thread(WORKER);
+    w.allocated(thread, stack, 30, 30, 8);
+    w.freed(thread, (WORKER, stack), stack, 30, 8, 50);
+    w.last_flow_is_home();
+    let json = json(vec![open(&w.finish())], &Options::default());
+    assert_eq!(json["totals"]["frees_home"], 570);
+    assert_eq!(json["totals"]["frees_remote"], 1_000);
+    assert_eq!(json["flows"].as_array().map(Vec::len), Some(2));
+    assert_eq!(json["home_flows"][0]["count"], 30);
+    let roles = json["roles"].as_array().expect("a list");
+    let reader = roles
+        .iter()
+        .find(|r| r["name"] == "reader-*")
+        .expect("a role");
+    assert_eq!(
+        (&reader["frees_remote"], &reader["freed_by_others"]),
+        (&100.into(), &900.into())
+    );
+    assert_eq!(
+        (&reader["allocations"], &reader["frees_home"]),
+        (&1_000.into(), &90.into())
+    );
+}
+
+#[test]
 fn json_has_what_its_page_promises() {
     let json = json(vec![open(&server(1).finish())], &Options::default());
     assert_eq!(json["version"], 1);

@@ -157,7 +157,7 @@ fn a_separate_debug_file_is_found_by_its_link() {
                 "-shared",
                 "-fPIC",
                 id,
-                "-Wl,-soname,else",
+                "-Doutermost=impostor",
                 &library.file("nested.c"),
                 "-o",
                 &debug,
