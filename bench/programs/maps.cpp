@@ -42,8 +42,8 @@ using Hashed = std::unordered_map<int, Text, std::hash<int>, std::equal_to<int>,
 
 constexpr int KEYS = 200'000; // per map; half of them are present at any moment
 
-// Four lengths, not many: with 64 lengths at a few hundred sites heaptrack 1.4's interpreter ends with
-// bad_alloc (its table of (size, site) pairs hashes them by xor).
+// Four lengths, not many: with 64 lengths at these few hundred sites heaptrack 1.4's interpreter ends with
+// bad_alloc.
 constexpr std::size_t LENGTHS[] = {24, 40, 72, 120};
 
 struct Work {
