@@ -12,9 +12,11 @@
 //! | `library` | unpack `libhomefree.so`, which the program carries inside |
 //! | `launch` | run a program as if we were not there: terminal, signals, exit status |
 //! | `record` | one recording: where profiles go, which they are, what to say at the end |
+//! | `demo_server` | the program that `homefree demo` records |
 //! | `status` | the status line of a running recording |
 
 mod command;
+mod demo_server;
 mod failure;
 mod launch;
 mod library;

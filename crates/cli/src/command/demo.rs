@@ -1,6 +1,7 @@
 //! `homefree demo`: the newcomer's first look.
 
-use super::{demo_server, report};
+use super::report;
+use crate::demo_server;
 use crate::failure::{Failure, status};
 use crate::launch::Ending;
 use crate::program;
@@ -33,9 +34,9 @@ Examples:
 
 /// What the report means, for somebody who sees one for the first time.
 const EXPLAINED: [&str; 3] = [
-    "The reactor allocates each request and a worker frees it; each reply goes the other way: those are remote frees, and the rows above rank them.",
-    "Each remote free makes the allocator hand memory from one thread to another (locks, cache misses); memory freed where it was allocated costs none of that.",
-    "To fix a row, reuse or free the memory on the thread that allocated it. Now yours: `homefree record -- ./your-program`, then `homefree report` on what it leaves.",
+    "The reactor boxes requests that workers free; workers box replies that it frees.",
+    "Such remote frees cost locks and cache misses in the allocator, home frees do not.",
+    "Your turn: `homefree record -- ./your-program`, then `homefree report` its profile.",
 ];
 
 impl Demo {
@@ -59,7 +60,7 @@ impl Demo {
         let profile = Profile::open(&file)
             .map_err(|error| Failure::new(status::FAILED, error.to_string()))?;
         let options = Options {
-            top: Some(8),
+            top: Some(4),
             ..Options::default()
         };
         let result =

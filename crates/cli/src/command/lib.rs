@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 /// The library is carried inside this program and unpacked when asked for: to
 /// $XDG_CACHE_HOME/homefree, ~/.cache/homefree or /tmp/homefree-UID, whichever serves first.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, after_long_help = AFTER)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{STATUS}"))]
 pub struct Lib {}
 
 const EXAMPLES: &str = "\
@@ -19,11 +19,7 @@ Examples:
   LD_PRELOAD=$(homefree lib) ./server
   LD_PRELOAD=$(homefree lib) HOMEFREE_OUTPUT=/tmp/server.hfp ./server";
 
-const AFTER: &str = "\
-Examples:
-  LD_PRELOAD=$(homefree lib) ./server
-  LD_PRELOAD=$(homefree lib) HOMEFREE_OUTPUT=/tmp/server.hfp ./server
-
+const STATUS: &str = "\
 Variables (all optional):
   HOMEFREE_OUTPUT        absolute path of the first process's profile
   HOMEFREE_DIR           folder for profiles; the current one if unset

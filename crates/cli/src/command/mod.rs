@@ -2,12 +2,12 @@
 
 mod completions;
 mod demo;
-mod demo_server;
 mod lib;
 mod man;
 mod record;
 mod report;
 
+use crate::demo_server;
 use crate::failure::{Failure, status};
 use clap::{Parser, Subcommand};
 use std::io;

@@ -17,7 +17,8 @@ use std::time::Duration;
 /// homefree.CMD.PID.hfp in the current folder unless -o says otherwise, one for each process it
 /// starts. It may be killed; what was counted until then can be read.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, after_long_help = AFTER)]
+#[command(override_usage = "homefree record [OPTIONS] -- CMD [ARGS]...")]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{STATUS}"))]
 pub struct Record {
     /// Write the first process's profile here; it must not exist. Its children's profiles get its
     /// name with theirs added
@@ -83,13 +84,7 @@ Examples:
   homefree record --stacks fp --children ignore -- make -j2
   homefree record --sample 512KiB -- ./busy-server";
 
-const AFTER: &str = "\
-Examples:
-  homefree record -- ./server --port 8080
-  homefree record -o before.hfp -- python3 crawl.py
-  homefree record --stacks fp --children ignore -- make -j2
-  homefree record --sample 512KiB -- ./busy-server
-
+const STATUS: &str = "\
 Exit status:
   The program's own, or 128 + N where signal N ended it. Of homefree itself:
   1    the launcher failed
@@ -122,19 +117,19 @@ impl Record {
             self.variables(),
             !self.quiet,
         )?;
+        let failure = unrecorded(&name.to_string_lossy(), &recording.outcome);
+        if let Some(failure) = &failure {
+            eprintln!("{failure}");
+        }
         if !self.quiet {
             let folder = env::current_dir().unwrap_or_default();
             eprint!("{}", summary(&recording, &folder));
         }
-        let status = recording.ending.status();
-        match unrecorded(&name.to_string_lossy(), &recording.outcome) {
-            None => Ok(status),
-            Some(failure) => {
-                eprintln!("{failure}");
-                // A program's own failure tells more than ours.
-                Ok(if status == 0 { failure.status } else { status })
-            }
-        }
+        // A program's own failure tells more than ours.
+        Ok(match (recording.ending.status(), failure) {
+            (0, Some(failure)) => failure.status,
+            (status, _) => status,
+        })
     }
 
     fn variables(&self) -> Variables {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// freed at another site by another role. Several profiles are merged. Symbols are read now, from
 /// the files on this machine that the recorded program was made of.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, after_long_help = AFTER)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{STATUS}"))]
 pub struct Report {
     /// Profiles, as `homefree record` leaves them
     #[arg(required = true, value_name = "FILE")]
@@ -76,13 +76,7 @@ Examples:
   homefree report --by role node-*.hfp
   homefree report --json server.hfp | jq '.flows[0]'";
 
-const AFTER: &str = "\
-Examples:
-  homefree report homefree.server.4242.hfp
-  homefree report --thread 'rpc-.*' --full-stacks server.hfp
-  homefree report --by role node-*.hfp
-  homefree report --json server.hfp | jq '.flows[0]'
-
+const STATUS: &str = "\
 Exit status:
   0  the report was written; of a cut or damaged file, of what could be read
   1  a file cannot be read, is not a profile, is empty or of a newer version

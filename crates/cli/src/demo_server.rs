@@ -10,13 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name of the hidden subcommand.
-pub const NAME: &str = "__demo-server";
+pub const NAME: &str = "demo-server";
 
 const WORKERS: usize = 4;
 /// Requests without a reply at most: as many as the replies' channel holds, so nobody waits in a circle.
 const OPEN: usize = 128;
 
-/// The recorded part of `demo`
+/// The server that `homefree demo` records
 #[derive(Debug, Args)]
 pub struct DemoServer {
     /// How long to serve
