@@ -63,7 +63,8 @@ fn kind_of(symbol: &Symbol, in_module: Kind) -> Kind {
     by_name.max(by_file).max(in_module)
 }
 
-fn site_of(symbol: &Symbol, frame: Frame) -> Site {
+/// What is shown for one function of a frame.
+pub(crate) fn site_of(symbol: &Symbol, frame: Frame) -> Site {
     match &symbol.function {
         Some(function) => Site::Function {
             function: function.clone(),

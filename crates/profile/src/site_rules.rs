@@ -214,16 +214,24 @@ pub(crate) const FILES: &[(Kind, &str)] = &[
 ];
 
 /// What a function is, by its name.
-pub(crate) fn of_function(name: &str) -> Kind {
-    let name = subject(name);
+pub(crate) fn of_function(whole: &str) -> Kind {
+    let name = subject(whole);
     let bare = name.split(['.', '(']).next().unwrap_or(name);
     let meets = |rule: &Rule| match *rule {
         Is(text) => bare == text,
         Starts(text) => name.starts_with(text),
         Has(text) => name.contains(text),
     };
-    let found = FUNCTIONS.iter().find(|(_, rule)| meets(rule));
-    found.map_or(Kind::Own, |(kind, _)| *kind)
+    match FUNCTIONS.iter().find(|(_, rule)| meets(rule)) {
+        Some((kind, _)) => *kind,
+        // Who destroys an object is more telling than how its parts are freed.
+        None if is_destructor(whole) => Container,
+        None => Kind::Own,
+    }
+}
+
+fn is_destructor(name: &str) -> bool {
+    name.contains("::~") || name.ends_with(" as core::ops::drop::Drop>::drop")
 }
 
 /// What code in a module is, by the module's file name.
@@ -316,9 +324,11 @@ mod tests {
             (Kind::Own, "malloc_stats_printer"),
             (Kind::Own, "freeConnection"),
             (
-                Kind::Own,
+                Container,
                 "<server::Connection as core::ops::drop::Drop>::drop",
             ),
+            (Container, "Request::~Request()"),
+            (Kind::Own, "Request::Request(int)"),
             (Kind::Own, "server::allocate_buffers"),
             (Kind::Own, "free_list::push(Node*)"),
             (Kind::Own, "Allocator::grow()"),

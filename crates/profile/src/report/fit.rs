@@ -80,6 +80,9 @@ pub(crate) fn source_path(path: &str, working_dir: &str) -> String {
     {
         return in_crate.to_owned();
     }
+    if let Some((_, rest)) = path.split_once("/include/c++/") {
+        return format!("c++/{rest}");
+    }
     for library in ["/rustc/", "/lib/rustlib/src/rust/"] {
         if let Some((_, rest)) = path.split_once(library)
             && let Some(at) = rest.find("library/")
@@ -124,7 +127,7 @@ mod tests {
             ),
             (
                 "/usr/include/c++/12/bits/new_allocator.h",
-                "/usr/include/c++/12/bits/new_allocator.h",
+                "c++/12/bits/new_allocator.h",
             ),
         ] {
             assert_eq!(source_path(path, "/home/me/app"), shown);

@@ -127,6 +127,8 @@ pub struct Report {
     rows: Vec<Row>,
     /// Rows that matched, shown or not.
     matched: usize,
+    /// Remote frees in those that are not.
+    hidden_frees: u64,
     cuts: HashMap<u32, u64>,
     /// Those about the inputs, then those about what is shown.
     warnings: Vec<String>,
@@ -172,6 +174,7 @@ impl Report {
             totals,
             rows: Vec::new(),
             matched: 0,
+            hidden_frees: 0,
             damage: warnings.len(),
             warnings,
         };

@@ -6,6 +6,9 @@ use crate::merge::{FlowKey, FlowSums, RoleId, Tally};
 use crate::site::Site;
 use std::collections::HashMap;
 
+/// Rows shown even when they hold next to nothing.
+const HANDFUL: usize = 5;
+
 /// What a row stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Key {
@@ -86,8 +89,21 @@ impl Report {
         let rank = |r: &Row| std::cmp::Reverse((r.freed.count, r.freed.bytes, r.allocated.bytes));
         rows.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.key.cmp(&b.key)));
         self.matched = rows.len();
-        rows.truncate(self.options.top.unwrap_or(DEFAULT_TOP));
+        let shown = self
+            .options
+            .top
+            .unwrap_or_else(|| self.worth_showing(&rows));
+        let hidden = rows.iter().skip(shown).map(|r| r.freed.count);
+        self.hidden_frees = hidden.fold(0, u64::saturating_add);
+        rows.truncate(shown);
         self.rows = rows;
+    }
+
+    /// At most [`DEFAULT_TOP`], and past a handful none that is next to nothing.
+    fn worth_showing(&self, rows: &[Row]) -> usize {
+        let least = self.totals.frees_remote / 1000;
+        let worth = rows.iter().take_while(|r| r.freed.count > least).count();
+        worth.max(HANDFUL).min(DEFAULT_TOP)
     }
 
     fn row_key(&self, key: &FlowKey) -> Key {

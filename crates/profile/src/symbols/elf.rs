@@ -1,13 +1,11 @@
 //! Symbols of an ELF file: DWARF read lazily, symbol tables as the fallback.
 
 use super::files::{self, Found};
+use super::symbol_table::SymbolTable;
 use super::{Known, Module, Symbol, names};
 use crate::records::text;
-use addr2line::Loader;
-use object::{Object, ObjectSymbol, ReadCache};
+use addr2line::{Loader, gimli};
 use std::cell::OnceCell;
-use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -79,50 +77,79 @@ impl Elf {
 
     /// Functions at an address of the file, innermost first.
     pub fn symbols(&self, address: u64, intern: &mut dyn FnMut(String) -> Arc<str>) -> Vec<Symbol> {
-        let mut out = self
-            .dwarf()
-            .map_or(Vec::new(), |d| frames(d, address, intern));
-        if out.last().is_none_or(|s| s.function.is_none()) {
-            let table = self
-                .table
-                .get_or_init(|| SymbolTable::read(&self.table_file).unwrap_or_default());
-            if let Some(name) = table.find(address) {
-                let function = Some(intern(names::demangle(name)));
-                match out.last_mut() {
-                    Some(last) => last.function = function,
-                    None => out.push(Symbol {
-                        function,
-                        file: None,
-                        line: None,
-                        inlined: false,
-                    }),
-                }
+        let mut found = self.dwarf().map_or(Vec::new(), |d| frames(d, address));
+        // Debug information may know a C++ function by its bare name only (`_M_run`), or by none; the
+        // symbol table has it whole.
+        if found.last().is_none_or(|f| f.name.is_none() || f.bare) {
+            let read = || SymbolTable::read(&self.table_file).unwrap_or_default();
+            let name = self.table.get_or_init(read).find(address);
+            match (name, found.last_mut()) {
+                (Some(name), Some(last)) => last.name = Some(name.to_owned()),
+                (Some(name), None) => found.push(Raw::named(name)),
+                (None, _) => {}
             }
         }
-        out
+        let outermost = found.len().saturating_sub(1);
+        let symbols = found.into_iter().enumerate().map(|(i, raw)| Symbol {
+            function: raw.name.map(|n| intern(names::demangle(&n))),
+            file: raw.file.map(|f| intern(text(tidy(&f).as_bytes()))),
+            line: raw.line,
+            inlined: i < outermost,
+        });
+        symbols.collect()
     }
 }
 
-fn frames(dwarf: &Loader, address: u64, intern: &mut dyn FnMut(String) -> Arc<str>) -> Vec<Symbol> {
-    let mut out: Vec<Symbol> = Vec::new();
+/// A function as the file tells of it.
+struct Raw {
+    name: Option<String>,
+    /// The name is a C++ one without its path.
+    bare: bool,
+    file: Option<String>,
+    line: Option<u32>,
+}
+
+impl Raw {
+    fn named(name: &str) -> Raw {
+        Raw {
+            name: Some(name.to_owned()),
+            bare: false,
+            file: None,
+            line: None,
+        }
+    }
+}
+
+fn frames(dwarf: &Loader, address: u64) -> Vec<Raw> {
+    let mut out = Vec::new();
     let Ok(mut frames) = dwarf.find_frames(address) else {
         return out;
     };
     while let Ok(Some(frame)) = frames.next() {
-        let name = frame.function.as_ref().and_then(|f| f.raw_name().ok());
+        let function = frame.function.as_ref();
+        let name = function.and_then(|f| Some(f.raw_name().ok()?.into_owned()));
+        let cxx = function.and_then(|f| f.language).is_some_and(is_cxx);
         let location = frame.location;
-        let file = location.as_ref().and_then(|l| l.file);
-        if let Some(outer) = out.last_mut() {
-            outer.inlined = true;
-        }
-        out.push(Symbol {
-            function: name.map(|n| intern(names::demangle(&n))),
-            file: file.map(|f| intern(text(tidy(f).as_bytes()))),
+        out.push(Raw {
+            bare: cxx && name.as_deref().is_some_and(|n| !n.starts_with("_Z")),
+            name,
+            file: location.as_ref().and_then(|l| l.file.map(str::to_owned)),
             line: location.and_then(|l| l.line).filter(|&l| l > 0),
-            inlined: false,
         });
     }
     out
+}
+
+fn is_cxx(language: gimli::DwLang) -> bool {
+    matches!(
+        language,
+        gimli::DW_LANG_C_plus_plus
+            | gimli::DW_LANG_C_plus_plus_03
+            | gimli::DW_LANG_C_plus_plus_11
+            | gimli::DW_LANG_C_plus_plus_14
+            | gimli::DW_LANG_C_plus_plus_17
+            | gimli::DW_LANG_C_plus_plus_20
+    )
 }
 
 /// A path without `.` and `..` in its middle.
@@ -143,50 +170,4 @@ fn tidy(path: &str) -> String {
 fn changed_since(path: &Path, recorded_ns: u64) -> bool {
     let modified = path.metadata().and_then(|m| m.modified());
     modified.is_ok_and(|m| m > UNIX_EPOCH + Duration::from_nanos(recorded_ns))
-}
-
-/// Functions of `.symtab`, or of `.dynsym` where the file is stripped.
-#[derive(Default)]
-struct SymbolTable {
-    /// (start, size, name), by start.
-    symbols: Vec<(u64, u64, Box<str>)>,
-}
-
-impl SymbolTable {
-    fn read(path: &Path) -> Option<SymbolTable> {
-        let cache = ReadCache::new(File::open(path).ok()?);
-        let elf = object::File::parse(&cache).ok()?;
-        let mut by_start: HashMap<u64, (u64, Box<str>)> = HashMap::new();
-        for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
-            let (Ok(name), false) = (symbol.name(), symbol.is_undefined()) else {
-                continue;
-            };
-            if symbol.kind() != object::SymbolKind::Text || name.is_empty() {
-                continue;
-            }
-            // Of aliases keep the plainest: `malloc` rather than `__libc_malloc`.
-            let rank = |name: &str| (name.starts_with('_'), name.len());
-            let entry = by_start.entry(symbol.address());
-            let known = entry.or_insert_with(|| (symbol.size(), name.into()));
-            if rank(name) < rank(&known.1) {
-                *known = (known.0.max(symbol.size()), name.into());
-            }
-        }
-        let mut symbols: Vec<_> = by_start
-            .into_iter()
-            .map(|(start, (size, name))| (start, size, name))
-            .collect();
-        symbols.sort_by_key(|s| s.0);
-        Some(SymbolTable { symbols })
-    }
-
-    /// The function that covers the address. A symbol of unknown size reaches to the next one.
-    fn find(&self, address: u64) -> Option<&str> {
-        let at = self
-            .symbols
-            .partition_point(|s| s.0 <= address)
-            .checked_sub(1)?;
-        let (start, size, name) = &self.symbols[at];
-        (*size == 0 || address - start < *size).then_some(name)
-    }
 }

@@ -4,6 +4,7 @@ mod elf;
 mod files;
 mod names;
 mod perf_map;
+mod symbol_table;
 
 use crate::merge::Frame;
 use elf::Elf;

@@ -81,33 +81,57 @@ fn called_name(function: &str) -> String {
     }
 }
 
-/// Shortens what only repeats itself in C++ names: the string type, default allocators.
+/// Template arguments of the C++ library that everybody leaves at their default.
+const DEFAULT_ARGUMENTS: &[&str] = &[
+    ", std::allocator<",
+    ", std::char_traits<",
+    ", std::default_delete<",
+    ", std::less<",
+    ", std::hash<",
+    ", std::equal_to<",
+];
+
+/// Shortens what only repeats itself in C++ names: default arguments, ABI marks, the string type.
 pub(crate) fn shorten(function: &str) -> String {
-    if !function.contains("std::") {
+    if !function.contains("std::") && !function.contains("[abi:") {
         return function.to_owned();
     }
-    let mut out = function.to_owned();
-    for (long, short) in [
-        (
-            "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >",
-            "std::string",
-        ),
-        (
-            "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>",
-            "std::string",
-        ),
-        (
-            "std::basic_string_view<char, std::char_traits<char> >",
-            "std::string_view",
-        ),
-        ("std::__cxx11::", "std::"),
-        ("> >", ">>"),
-    ] {
-        while out.contains(long) {
-            out = out.replace(long, short);
+    let mut out = function
+        .replace(" >", ">")
+        .replace("std::__cxx11::", "std::");
+    while let Some(at) = out.find("[abi:") {
+        let end = out[at..].find(']').map_or(out.len(), |len| at + len + 1);
+        out.replace_range(at..end, "");
+    }
+    for default in DEFAULT_ARGUMENTS {
+        while let Some(at) = out.find(default) {
+            let inside = at + default.len();
+            // Past the closing bracket of the argument itself.
+            let end = inside + end_of_arguments(&out[inside..]);
+            out.replace_range(at..(end + 1).min(out.len()), "");
         }
     }
+    for (long, short) in [
+        ("std::basic_string<char>", "std::string"),
+        ("std::basic_string_view<char>", "std::string_view"),
+    ] {
+        out = out.replace(long, short);
+    }
     out
+}
+
+/// Where the bracket closes that was opened just before `list`.
+fn end_of_arguments(list: &str) -> usize {
+    let mut depth = 0;
+    let end = list.char_indices().find(|(_, c)| {
+        match c {
+            '<' | '(' | '{' | '[' => depth += 1,
+            '>' | ')' | '}' | ']' => depth -= 1,
+            _ => {}
+        }
+        depth < 0
+    });
+    end.map_or(list.len(), |(at, _)| at)
 }
 
 #[cfg(test)]
@@ -132,6 +156,32 @@ mod tests {
             ("_Zbroken", "_Zbroken"),
         ] {
             assert_eq!(demangle(raw), name);
+        }
+    }
+
+    #[test]
+    fn default_arguments_go() {
+        for (long, short) in [
+            (
+                "std::vector<int, std::allocator<int> >::push_back(int const&)",
+                "std::vector<int>::push_back(int const&)",
+            ),
+            (
+                "Queue<std::unique_ptr<R, std::default_delete<R> > >::take()",
+                "Queue<std::unique_ptr<R>>::take()",
+            ),
+            (
+                "f[abi:cxx11](std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > const&)",
+                "f(std::string const&)",
+            ),
+            (
+                "std::map<int, std::vector<int, std::allocator<int> >, std::less<int>, std::allocator<std::pair<int const, int> > >::clear()",
+                "std::map<int, std::vector<int>>::clear()",
+            ),
+            ("std::vector<int, std::allocator<int", "std::vector<int"),
+            ("core::ptr::drop_in_place", "core::ptr::drop_in_place"),
+        ] {
+            assert_eq!(shorten(long), short);
         }
     }
 

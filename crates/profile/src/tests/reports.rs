@@ -197,15 +197,15 @@ fn rows_by_site_and_role() {
         free.contains("1,000  100.0%"),
         "both flows end at one site\n{free}"
     );
-    assert!(free.contains("reader-* → worker-* 90.0%"), "{free}");
+    assert!(free.contains("reader-* → worker-* 90.0%, 1 more"), "{free}");
     let alloc = by(By::AllocSite);
     assert!(
-        alloc.contains("OF ITS OWN") && alloc.contains("18.2%"),
+        alloc.contains("REMOTE") && alloc.contains("18.2%"),
         "100 of 550\n{alloc}"
     );
     let role = by(By::Role);
     assert!(role.contains("worker-* → reader-*"), "{role}");
-    assert!(!role.contains("alloc "), "{role}");
+    assert!(!role.contains("alloc  "), "{role}");
 }
 
 #[test]
