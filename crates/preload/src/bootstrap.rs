@@ -110,11 +110,6 @@ pub(crate) fn malloc_usable_size(p: Ptr) -> usize {
     unsafe { p.cast::<u8>().sub(8).cast::<usize>().read() }
 }
 
-pub(crate) fn reallocarray(p: Ptr, n: usize, size: usize) -> Ptr {
-    n.checked_mul(size)
-        .map_or(core::ptr::null_mut(), |size| realloc(p, size))
-}
-
 pub(crate) fn free_sized(_: Ptr, _: usize) {}
 
 pub(crate) fn free_aligned_sized(_: Ptr, _: usize, _: usize) {}

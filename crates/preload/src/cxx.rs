@@ -59,7 +59,7 @@ fn operator(index: usize) -> *const c_void {
 #[inline(never)]
 fn look_up(index: usize) -> *const c_void {
     next::prepare();
-    let f = next::find_operator(NAMES[index]);
+    let f = record::quietly(slot(), || next::find_operator(NAMES[index]));
     if !f.is_null() {
         FOUND[index].store(f, Ordering::Relaxed);
         return f;
@@ -174,7 +174,7 @@ unsafe extern "C" fn note_delete(
 ) -> *const c_void {
     if !p.is_null() {
         // SAFETY: the stub's own stack pointer at entry.
-        record::freed(slot(), p as usize, unsafe { registers(sp, fp) });
+        record::freed_by_outer(slot(), p as usize, unsafe { registers(sp, fp) });
     }
     operator(index)
 }

@@ -8,6 +8,8 @@ use crate::{bootstrap, registers, slot};
 use core::arch::naked_asm;
 use core::ffi::c_int;
 use homefree_record as record;
+use homefree_record::Registers;
+use homefree_thread::Slot;
 
 /// `stub!(name, inner, registers free after the arguments)`.
 macro_rules! stub {
@@ -74,9 +76,25 @@ unsafe extern "C" fn calloc_hook(n: usize, size: usize, sp: *const usize, fp: us
     unsafe { note(NEXT.calloc.get()(n, size), n.wrapping_mul(size), sp, fp) }
 }
 
+/// Calls a function that in some allocators calls `malloc`, and notes what it returned once.
+///
+/// # Safety
+/// As [`note`].
+#[inline(always)]
+unsafe fn outer(size: usize, sp: *const usize, fp: usize, call: impl FnOnce() -> Ptr) -> Ptr {
+    // SAFETY: the caller's promise.
+    record::enter(slot(), unsafe { registers(sp, fp) });
+    let p = call();
+    if record::leave(slot(), p as usize) {
+        return p;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { note(p, size, sp, fp) }
+}
+
 unsafe extern "C" fn memalign_hook(align: usize, size: usize, sp: *const usize, fp: usize) -> Ptr {
     // SAFETY: see above.
-    unsafe { note(NEXT.memalign.get()(align, size), size, sp, fp) }
+    unsafe { outer(size, sp, fp, || NEXT.memalign.get()(align, size)) }
 }
 
 unsafe extern "C" fn aligned_alloc_hook(
@@ -86,17 +104,17 @@ unsafe extern "C" fn aligned_alloc_hook(
     fp: usize,
 ) -> Ptr {
     // SAFETY: see above.
-    unsafe { note(NEXT.aligned_alloc.get()(align, size), size, sp, fp) }
+    unsafe { outer(size, sp, fp, || NEXT.aligned_alloc.get()(align, size)) }
 }
 
 unsafe extern "C" fn valloc_hook(size: usize, sp: *const usize, fp: usize) -> Ptr {
     // SAFETY: see above.
-    unsafe { note(NEXT.valloc.get()(size), size, sp, fp) }
+    unsafe { outer(size, sp, fp, || NEXT.valloc.get()(size)) }
 }
 
 unsafe extern "C" fn pvalloc_hook(size: usize, sp: *const usize, fp: usize) -> Ptr {
     // SAFETY: see above.
-    unsafe { note(NEXT.pvalloc.get()(size), size, sp, fp) }
+    unsafe { outer(size, sp, fp, || NEXT.pvalloc.get()(size)) }
 }
 
 unsafe extern "C" fn posix_memalign_hook(
@@ -106,12 +124,19 @@ unsafe extern "C" fn posix_memalign_hook(
     sp: *const usize,
     fp: usize,
 ) -> c_int {
+    let mut result = 0;
+    let call = || {
+        // SAFETY: see above.
+        result = unsafe { NEXT.posix_memalign.get()(out, align, size) };
+        // SAFETY: set by a call that succeeded.
+        if result == 0 {
+            unsafe { *out }
+        } else {
+            core::ptr::null_mut()
+        }
+    };
     // SAFETY: see above.
-    let result = unsafe { NEXT.posix_memalign.get()(out, align, size) };
-    if result == 0 {
-        // SAFETY: set by the call.
-        unsafe { note(*out, size, sp, fp) };
-    }
+    unsafe { outer(size, sp, fp, call) };
     result
 }
 
@@ -120,7 +145,12 @@ unsafe extern "C" fn posix_memalign_hook(
 /// # Safety
 /// As [`note`].
 #[inline(always)]
-unsafe fn note_free(p: Ptr, sp: *const usize, fp: usize) -> bool {
+unsafe fn note_free(
+    p: Ptr,
+    sp: *const usize,
+    fp: usize,
+    freed: impl FnOnce(&Slot, usize, Registers),
+) -> bool {
     if p.is_null() {
         return true;
     }
@@ -128,13 +158,13 @@ unsafe fn note_free(p: Ptr, sp: *const usize, fp: usize) -> bool {
         return false;
     }
     // SAFETY: the caller's promise.
-    record::freed(slot(), p as usize, unsafe { registers(sp, fp) });
+    freed(slot(), p as usize, unsafe { registers(sp, fp) });
     true
 }
 
 unsafe extern "C" fn free_hook(p: Ptr, sp: *const usize, fp: usize) {
     // SAFETY: see above.
-    if unsafe { note_free(p, sp, fp) } {
+    if unsafe { note_free(p, sp, fp, record::freed) } {
         // SAFETY: see above.
         unsafe { NEXT.free.get()(p) }
     }
@@ -142,7 +172,7 @@ unsafe extern "C" fn free_hook(p: Ptr, sp: *const usize, fp: usize) {
 
 unsafe extern "C" fn free_sized_hook(p: Ptr, size: usize, sp: *const usize, fp: usize) {
     // SAFETY: see above.
-    if unsafe { note_free(p, sp, fp) } {
+    if unsafe { note_free(p, sp, fp, record::freed_by_outer) } {
         // SAFETY: see above.
         unsafe { NEXT.free_sized.get()(p, size) }
     }
@@ -156,7 +186,7 @@ unsafe extern "C" fn free_aligned_sized_hook(
     fp: usize,
 ) {
     // SAFETY: see above.
-    if unsafe { note_free(p, sp, fp) } {
+    if unsafe { note_free(p, sp, fp, record::freed_by_outer) } {
         // SAFETY: see above.
         unsafe { NEXT.free_aligned_sized.get()(p, align, size) }
     }
@@ -216,9 +246,16 @@ unsafe extern "C" fn reallocarray_hook(
     sp: *const usize,
     fp: usize,
 ) -> Ptr {
-    let bytes = n.checked_mul(size).unwrap_or(usize::MAX);
+    // As glibc does it: through realloc. (Its own would come back here through the hooked realloc.)
+    let Some(bytes) = n.checked_mul(size) else {
+        // SAFETY: the calling thread's errno.
+        unsafe { *libc::__errno_location() = libc::ENOMEM };
+        // SAFETY: see above.
+        record::failed(slot(), unsafe { registers(sp, fp) });
+        return core::ptr::null_mut();
+    };
     // SAFETY: see above.
-    unsafe { realloc_with(p, bytes, sp, fp, || NEXT.reallocarray.get()(p, n, size)) }
+    unsafe { realloc_hook(p, bytes, sp, fp) }
 }
 
 /// See the C library's function of this name.

@@ -62,6 +62,9 @@ exits! {
 fn find_exits() {
     for (next, name) in [(&EXIT, c"_exit"), (&EXIT_ISO, c"_Exit")] {
         // SAFETY: a NUL-terminated name.
-        next.store(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }, Ordering::Relaxed);
+        next.store(
+            unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) },
+            Ordering::Relaxed,
+        );
     }
 }

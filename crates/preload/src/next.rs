@@ -6,6 +6,7 @@
 use crate::bootstrap;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use homefree_record as record;
 
 pub(crate) type Ptr = *mut c_void;
 
@@ -43,6 +44,15 @@ impl<F: Copy> Next<F> {
         if !f.is_null() {
             self.f.store(f, Ordering::Relaxed);
         }
+    }
+}
+
+/// Has the C library free the text of a failed look-up, while we are at it unseen.
+fn forget_error() {
+    // SAFETY: plain calls; the first returns the text, the second frees it.
+    unsafe {
+        libc::dlerror();
+        libc::dlerror();
     }
 }
 
@@ -113,11 +123,6 @@ functions! {
     posix_memalign c"posix_memalign" (out: *mut Ptr, align: usize, size: usize) -> c_int
         = { let _ = (out, align, size); libc::ENOMEM };
     malloc_usable_size c"malloc_usable_size" (p: Ptr) -> usize = { let _ = p; 0 };
-    reallocarray c"reallocarray" (p: Ptr, n: usize, size: usize) -> Ptr = match n.checked_mul(size) {
-        // SAFETY: the caller's own promise, passed on.
-        Some(bytes) => unsafe { NEXT.realloc.get()(p, bytes) },
-        None => no_memory(()),
-    };
     free_sized c"free_sized" (p: Ptr, size: usize) -> () = {
         let _ = size;
         // SAFETY: the caller's own promise, passed on.
@@ -143,7 +148,10 @@ fn resolve() -> bool {
     loop {
         match STATE.compare_exchange(NEW, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                resolve_all();
+                record::quietly(crate::slot(), || {
+                    resolve_all();
+                    forget_error();
+                });
                 // SAFETY: plain calls of the next allocator: a block of the smallest size and its room.
                 let room = unsafe {
                     let p = NEXT.malloc.get()(1);
@@ -156,7 +164,7 @@ fn resolve() -> bool {
                     room
                 };
                 // glibc: chunks of at least 32 bytes on 16, of which 24 are the program's.
-                homefree_record::use_slot::<homefree_thread::slot::InitialExec>(room >= 24);
+                record::use_slot::<homefree_thread::slot::InitialExec>(room >= 24);
                 STATE.store(DONE, Ordering::Release);
                 return true;
             }

@@ -19,6 +19,8 @@ pub(crate) struct Config {
     pub run_id: u64,
     /// False where the environment says that this process is not to be recorded.
     pub record: bool,
+    /// Children are recorded too.
+    pub follow: bool,
     output: Option<&'static [u8]>,
     dir: Option<&'static [u8]>,
 }
@@ -90,6 +92,7 @@ impl Config {
             record: !ignore_children
                 || launcher.is_none()
                 || launcher == Some(u64::from(sys::parent_id())),
+            follow: !ignore_children,
             output: var(b"HOMEFREE_OUTPUT").filter(|v| !v.is_empty()),
             dir: var(b"HOMEFREE_DIR").filter(|v| !v.is_empty()),
         }

@@ -76,9 +76,19 @@ pub fn freed(slot: &Slot, address: usize, regs: Registers) {
         return slow(slot, regs, |_| {});
     }
     with_thread(slot, regs, |thread| match shadow::take(address) {
-        Some(words) => note_free(thread, address, words.block(), regs),
+        Some(words) => note_free(thread, words.block(), regs),
         None => unknown(thread, address),
     });
+}
+
+/// Like [`freed`], by a hook whose call may reach further hooks: these do not count the block again.
+#[inline]
+pub fn freed_by_outer(slot: &Slot, address: usize, regs: Registers) {
+    freed(slot, address, regs);
+    // SAFETY: the calling thread's own state, or null.
+    if let Some(thread) = unsafe { slot.record.get().cast::<Thread>().as_mut() } {
+        thread.last_free = address;
+    }
 }
 
 /// An allocation call failed.
@@ -90,10 +100,17 @@ pub fn failed(slot: &Slot, regs: Registers) {
 /// What a realloc holds of its old block while the allocator behind works.
 pub struct Moving(Option<Words>);
 
-/// A block is about to be reallocated; `address` is not null.
+/// A block is about to be reallocated; `address` is not null. Hooks that the call reaches do not count
+/// its free again.
 #[inline]
 pub fn moving(slot: &Slot, address: usize) -> Moving {
-    let _ = slot;
+    // SAFETY: the calling thread's own state, or null.
+    if let Some(thread) = unsafe { slot.record.get().cast::<Thread>().as_mut() }
+        && slot.busy.get() == 0
+    {
+        thread.last_block = 0;
+        thread.last_free = address;
+    }
     Moving(shadow::take(address))
 }
 
@@ -115,11 +132,13 @@ pub fn moved(
     regs: Registers,
 ) {
     with_thread(slot, regs, |thread| {
+        let recorded = new != 0 && thread.last_block == new;
+        thread.last_free = 0;
         match moving.0 {
-            Some(words) => note_free(thread, address, words.block(), regs),
+            Some(words) => note_free(thread, words.block(), regs),
             None => unknown(thread, address),
         }
-        if new != 0 {
+        if new != 0 && !recorded {
             note_allocation(thread, new, size, regs);
         }
     });
@@ -162,6 +181,7 @@ fn note_allocation(thread: &mut Thread, address: usize, size: usize, regs: Regis
         return;
     }
     thread.last_block = address;
+    thread.last_free = 0;
     let stamp = clock::ticks();
     let node = node(thread, regs);
     let Some(site) = thread.site(node) else {
@@ -199,8 +219,8 @@ fn lose_allocation(thread: &mut Thread, size: u64) {
 }
 
 #[inline(always)]
-fn note_free(thread: &mut Thread, address: usize, block: Block, regs: Registers) {
-    thread.last_free = address;
+fn note_free(thread: &mut Thread, block: Block, regs: Registers) {
+    thread.last_free = 0;
     if block.thread != thread.id {
         return note_other_free(thread, block, regs);
     }
@@ -295,10 +315,8 @@ fn note_flow(thread: &mut Thread, block: Block, regs: Registers, flags: u32) {
 #[cold]
 #[inline(never)]
 fn unknown(thread: &mut Thread, address: usize) {
-    // A hook that called another one has noted the free already; with sampling most blocks are unknown.
-    if thread.last_free == address {
-        thread.last_free = 0;
-    } else if thread.sample == 0 {
+    // With sampling most blocks are unknown.
+    if thread.last_free != address && thread.sample == 0 {
         add(&thread.bank.unknown_frees, 1);
     }
 }

@@ -32,7 +32,7 @@ mod threads;
 mod unwind;
 
 use core::sync::atomic::{AtomicUsize, Ordering};
-pub use event::{Moving, allocated, failed, freed, moved, moving, not_moved};
+pub use event::{Moving, allocated, failed, freed, freed_by_outer, moved, moving, not_moved};
 use homefree_thread::Slot;
 use homefree_thread::slot::Access;
 pub use unwind::Registers;
@@ -60,6 +60,14 @@ fn current_slot() -> *const Slot {
 pub fn use_slot<A: Access>(far_apart: bool) {
     SLOT.store(slot_of::<A> as *const () as usize, Ordering::Relaxed);
     shadow::set_far_apart(far_apart);
+}
+
+/// Runs `f` with hooked calls made meanwhile passed through, not recorded.
+pub fn quietly<T>(slot: &Slot, f: impl FnOnce() -> T) -> T {
+    let busy = slot.busy.replace(1);
+    let result = f();
+    slot.busy.set(busy);
+    result
 }
 
 /// Starts recording now instead of at the first event.

@@ -25,6 +25,8 @@ struct Process {
     settings: Settings,
     naming: Naming,
     run_id: u64,
+    /// Children are recorded too.
+    follow: bool,
 }
 
 /// Written once, before `STATE` says so.
@@ -37,6 +39,7 @@ static mut PROCESS: Process = Process {
     },
     naming: Naming::new(),
     run_id: 0,
+    follow: false,
 };
 
 /// Not started: the first event starts it.
@@ -136,6 +139,7 @@ fn start_once() -> bool {
         sample_bytes: config.sample_bytes,
     };
     process.run_id = config.run_id;
+    process.follow = config.follow;
     process.naming.set(&config, command_line);
     if !config.record || !shadow::init() || !ARENA.reserve() {
         return false;
@@ -259,6 +263,14 @@ unsafe extern "C" fn in_child() {
         CHILD.force_open();
     }
     let slot = crate::current_slot();
+    if !process().follow {
+        STATE.store(OFF, Ordering::Release);
+        // SAFETY: the slot of the calling thread.
+        if let Some(slot) = unsafe { slot.as_ref() } {
+            slot.record.set(core::ptr::null_mut());
+        }
+        return;
+    }
     let again = STATE.load(Ordering::Acquire) == FORKED;
     if !again {
         // SAFETY: the slot of the calling thread.

@@ -219,16 +219,12 @@ pub(crate) unsafe fn after_fork() {
 #[inline(always)]
 pub(crate) fn step(mode: u32, regs: Registers, high: usize) -> Result<Step, Ending> {
     if mode == stacks::FP {
-        return by_frame_pointer(regs, high)
-            .ok_or(Ending::Cut)
-            .and_then(|step| {
-                // The outermost frame's caller has no address.
-                if step.caller.pc == 0 {
-                    Err(Ending::Complete)
-                } else {
-                    Ok(step)
-                }
-            });
+        return match by_frame_pointer(regs, high) {
+            // The outermost frame's caller has no address.
+            Some(step) if step.caller.pc == 0 => Err(Ending::Complete),
+            Some(step) => Ok(step),
+            None => Err(end_of_frame_pointers(regs)),
+        };
     }
     let rule = rule(mode, regs.pc);
     if rule & 1 << 15 == 0 {
@@ -245,6 +241,18 @@ pub(crate) fn step(mode: u32, regs: Registers, high: usize) -> Result<Step, Endi
         return by_frame_pointer(regs, high).ok_or(Ending::Cut);
     }
     other(rule, regs, high)
+}
+
+/// How a chain of frame pointers ended: in the code that starts threads and `main`, which keeps none,
+/// it is complete.
+#[cold]
+fn end_of_frame_pointers(regs: Registers) -> Ending {
+    let started = regs.fp == 0 || modules::object(regs.pc).is_some_and(|o| o.starts_threads());
+    if started {
+        Ending::Complete
+    } else {
+        Ending::Cut
+    }
 }
 
 #[inline(always)]
@@ -293,6 +301,8 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
     match rule {
         END_COMPLETE => return Err(Ending::Complete),
         END_SIGNAL => return Err(Ending::Signal),
+        // The outermost frame's caller has none: the loader and `_start` see to that.
+        TRY_FP if regs.fp == 0 => return Err(Ending::Complete),
         TRY_FP => {
             let step = by_frame_pointer(regs, high).ok_or(Ending::Cut)?;
             // Without information a frame pointer is a guess: it must lead to code.

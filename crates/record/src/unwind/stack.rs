@@ -19,21 +19,45 @@ struct Range {
 
 /// How far a foreign stack is explored.
 const FOREIGN_PAGES: usize = 64;
+/// How far the thread's own stack is taken to go on below what is known of it.
+const OWN_LIMIT: usize = 64 << 20;
 
 impl Bounds {
     /// Bounds of the calling thread, which has `sp` as its stack pointer.
+    ///
+    /// Pthread is not asked (`pthread_getattr_np`): it allocates under the thread's lock, and this may
+    /// be the call that it makes then. The main thread's end is the loader's; another thread's stack
+    /// ends, with glibc and musl, in the thread control block.
     pub fn of_this_thread(sp: usize) -> Self {
         let main = sys::thread_id() == sys::process_id();
-        let own = if main { main_stack() } else { thread_stack() };
-        // A thread on a stack of its own making is treated like a coroutine.
-        let own = own
-            .filter(|r| (r.low..r.high).contains(&sp))
-            .unwrap_or_default();
-        Self {
+        let own = if main {
+            main_stack()
+        } else {
+            Range {
+                low: page_of(sp),
+                high: page_of(sp) + PAGE,
+            }
+        };
+        let mut bounds = Self {
             own,
             others: [Range::default(); 8],
             next: 0,
+        };
+        if main {
+            // A main thread on a stack of its own making is treated like a coroutine.
+            if !(own.low..own.high).contains(&sp) {
+                bounds.own = Range::default();
+            }
+            return bounds;
         }
+        let control_block = thread_pointer();
+        let distance = control_block.wrapping_sub(sp);
+        if distance < OWN_LIMIT && readable(bounds.own.high, page_of(control_block)) {
+            bounds.own.high = control_block & !15;
+        } else {
+            bounds.own = Range::default();
+        }
+        bounds
     }
 
     /// The first address above `sp` that must not be read as this stack.
@@ -42,16 +66,22 @@ impl Bounds {
         if sp >= self.own.low && sp < self.own.high {
             self.own.high
         } else {
-            self.foreign(sp)
+            self.elsewhere(sp)
         }
     }
 
     #[cold]
-    fn foreign(&mut self, sp: usize) -> usize {
+    #[inline(never)]
+    fn elsewhere(&mut self, sp: usize) -> usize {
         if let Some(r) = self.others.iter().find(|r| sp >= r.low && sp < r.high) {
             return r.high;
         }
-        let low = sp & !(PAGE - 1);
+        let low = page_of(sp);
+        // Deeper than ever on the thread's own stack: nothing but stack lies between.
+        if self.own.low.wrapping_sub(sp) < OWN_LIMIT && readable(low + PAGE, self.own.low) {
+            self.own.low = low;
+            return self.own.high;
+        }
         let pages = (1..FOREIGN_PAGES)
             .take_while(|n| sys::readable(low + n * PAGE))
             .count();
@@ -65,16 +95,39 @@ impl Bounds {
     }
 }
 
+fn page_of(address: usize) -> usize {
+    address & !(PAGE - 1)
+}
+
+/// Whether all pages of `from..to` can be read.
+fn readable(from: usize, to: usize) -> bool {
+    (from..to).step_by(PAGE).all(sys::readable)
+}
+
 /// The main thread's stack: up to where the loader found its end, down to the limit.
-fn main_stack() -> Option<Range> {
+fn main_stack() -> Range {
+    let limit = sys::stack_limit();
+    let size = if limit > 1 << 30 { OWN_LIMIT } else { limit };
     let end = stack_end();
-    if end == 0 {
-        return thread_stack();
-    }
-    Some(Range {
-        low: end.saturating_sub(sys::stack_limit().min(1 << 32)),
+    Range {
+        low: end.saturating_sub(size),
         high: end,
-    })
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: the word at the thread pointer is the thread pointer itself, by the ABI.
+    unsafe {
+        core::arch::asm!("mov {pointer}, qword ptr fs:[0]", pointer = out(reg) pointer, options(nostack, readonly));
+    }
+    pointer
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+fn thread_pointer() -> usize {
+    0
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -100,23 +153,4 @@ fn stack_end() -> usize {
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 fn stack_end() -> usize {
     0
-}
-
-/// What pthread says of the calling thread's stack. May allocate inside libc.
-fn thread_stack() -> Option<Range> {
-    // SAFETY: an all-zero attribute object is filled by the call.
-    let mut attr: libc::pthread_attr_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the calling thread, a valid out-pointer.
-    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), &mut attr) } != 0 {
-        return None;
-    }
-    let (mut low, mut size) = (core::ptr::null_mut(), 0);
-    // SAFETY: filled by the call above.
-    let r = unsafe { libc::pthread_attr_getstack(&attr, &mut low, &mut size) };
-    // SAFETY: as above; not used afterwards.
-    unsafe { libc::pthread_attr_destroy(&mut attr) };
-    (r == 0).then_some(Range {
-        low: low as usize,
-        high: low as usize + size,
-    })
 }
