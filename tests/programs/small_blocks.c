@@ -7,13 +7,17 @@
 enum { BLOCKS = 200000 };
 static void *block[BLOCKS];
 
+__attribute__((noinline)) void make_small(void) {
+    for (int i = 0; i < BLOCKS; i++) block[i] = malloc(1 + i % 8);
+}
+
 static void *free_even(void *unused) {
     for (int i = 0; i < BLOCKS; i += 2) free(block[i]);
     return unused;
 }
 
 int main(void) {
-    for (int i = 0; i < BLOCKS; i++) block[i] = malloc(1 + i % 8);
+    make_small();
     pthread_t t;
     pthread_create(&t, NULL, free_even, NULL);
     pthread_join(t, NULL);

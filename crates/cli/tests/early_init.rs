@@ -94,7 +94,7 @@ fn an_audit_library_may_watch_the_loader() {
     let report = recording.report();
     recording.ran.ended_well();
     assert_eq!(report.total("frees_unknown"), 0);
-    assert_eq!(report.count_between("plugin_make", "main"), 600);
+    assert_eq!(report.at_site("plugin_make"), [600, 0, 600]);
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn sampled_counts_are_near_and_say_how_near() {
 fn the_balance_returns_to_zero() {
     for (file, site) in [
         ("pass_million.c", "make_object"),
-        ("small_blocks.c", "main"),
+        ("small_blocks.c", "make_small"),
     ] {
         let report = record(program(file), NONE).report();
         assert_eq!(report.live_at(site), [0, 0], "{file}");

@@ -34,63 +34,34 @@ fn libc() -> String {
     line.split_whitespace().nth(2).expect("its path").to_owned()
 }
 
-/// What an allocator of the C family exports that gives out or takes back blocks, or looks into one.
+/// Whether a name is one of those that give out or take back blocks, or look into one. Names with an underscore in front
+/// are the libc's own, and not for programs.
 fn of_the_family(name: &str) -> bool {
-    let stems = [
+    let starts = [
         "malloc",
         "calloc",
         "realloc",
         "memalign",
         "valloc",
+        "pvalloc",
         "aligned_alloc",
-        "free",
+        "posix_memalign",
+        "free_",
+        "cfree",
     ];
-    let not_blocks = [
-        // They free what their own pairs made, by free.
-        "freeaddrinfo",
-        "freeifaddrs",
-        "freelocale",
-        "__freelocale",
-        "globfree",
-        "globfree64",
-        "regfree",
-        "wordfree",
-        "obstack_free",
-        "_obstack_free",
-        "fts_free",
-        "if_freenameindex",
-        "if_freenameindex",
-        "xdr_free",
-        "svc_freeargs",
-        "__free_fdresult",
-        "freehostent",
-        "freopen",
-        "freopen64",
-        "frexp",
-        "posix_spawn_freeaddrs",
-        "__libc_freeres",
-        "__rpc_thread_destroy",
-        "__obstack_free",
-        "obstack_alloc_failed_handler",
-        "__res_freeupdrec",
-        "clnt_freeres",
-        "__libc_dynarray_freeze",
-        "__libc_dynarray_at_failure",
-        "__libc_alloca_cutoff",
-    ];
-    stems.iter().any(|stem| name.contains(stem)) && !not_blocks.contains(&name)
+    name == "free" || starts.iter().any(|start| name.starts_with(start))
 }
 
-/// Names of the family that are left to the libc, and why.
+/// Settings and statistics of the allocator behind: they touch no single block.
 fn left_to_the_libc(name: &str) -> bool {
-    // The libc's own second names, which the first ones are called by, and its compatibility hooks.
-    name.starts_with("__libc_")
-        || name.starts_with("__malloc_")
-        || name.starts_with("__free_hook")
-        || name.starts_with("__realloc_hook")
-        || name.starts_with("__memalign_hook")
-        // Settings and statistics of the allocator behind; they touch no single block.
-        || ["malloc_trim", "malloc_stats", "malloc_info", "malloc_set_state", "malloc_get_state"].contains(&name)
+    [
+        "malloc_trim",
+        "malloc_stats",
+        "malloc_info",
+        "malloc_set_state",
+        "malloc_get_state",
+    ]
+    .contains(&name)
 }
 
 #[test]

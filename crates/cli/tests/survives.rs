@@ -91,16 +91,19 @@ fn a_cut_profile_says_so_and_shows_the_rest() {
         let path = recording.dir.path().join("cut.hfp");
         std::fs::write(&path, &whole[..keep]).expect("a cut profile");
         let ran = report_output(&path, &[]);
-        let said = ran.err();
+        let said = ran.out() + &ran.err();
         assert!(
             said.contains("cut.hfp") && said.contains("truncated"),
             "{keep}: {said}"
         );
         assert!(!said.contains("panicked"), "{said}");
         assert!(
-            !ran.out().contains("leak"),
-            "what a cut hides is not called a leak"
+            !said.contains("leak") && !said.contains("at exit"),
+            "what a cut hides is not called a leak: {said}"
         );
+        let json = report_of(&[path], &[]).json;
+        assert_eq!(json["profiles"][0]["truncated"], true);
+        assert_eq!(json["totals"]["live_at_exit"], false);
     }
 }
 
