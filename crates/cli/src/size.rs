@@ -68,6 +68,14 @@ pub fn count(number: u64) -> String {
     out
 }
 
+/// `1 thread`, `2 threads`.
+pub fn threads(number: u64) -> String {
+    match number {
+        1 => "1 thread".into(),
+        n => format!("{} threads", count(n)),
+    }
+}
+
 /// `part` of `whole` in per cent; `0%` of nothing, `<0.1%` where rounding would hide that there is some.
 pub fn share(part: u64, whole: u64) -> String {
     if part == 0 || whole == 0 {
@@ -130,6 +138,8 @@ mod tests {
         assert_eq!(count(999), "999");
         assert_eq!(count(1_000), "1,000");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(threads(1), "1 thread");
+        assert_eq!(threads(1_000), "1,000 threads");
         assert_eq!(share(0, 0), "0%");
         assert_eq!(share(1, 4), "25.0%");
         assert_eq!(share(1, 1_000_000), "<0.1%");

@@ -67,7 +67,7 @@ fn lines(out: &mut String, recording: &Recording, folder: &Path) -> std::fmt::Re
         out,
         "homefree: {} allocations by {}, {} of {} frees on another thread ({})",
         size::count(c.allocations),
-        threads(c.threads),
+        size::threads(c.threads),
         size::count(c.frees_remote),
         size::count(frees),
         size::share(c.frees_remote, frees),
@@ -102,11 +102,12 @@ fn listed<'a>(
         .map(|path| (Counters::read(path).unwrap_or_default().events, path))
         .collect();
     rows.sort_by_key(|(events, _)| std::cmp::Reverse(*events));
-    writeln!(
-        out,
-        "homefree: {} profiles, one for each process:",
-        profiles.len()
-    )?;
+    let largest = if rows.len() > LISTED {
+        ", the largest"
+    } else {
+        ""
+    };
+    writeln!(out, "homefree: {} profiles{largest}:", profiles.len())?;
     let shown_rows: Vec<_> = rows
         .iter()
         .take(LISTED)
@@ -120,13 +121,6 @@ fn listed<'a>(
         writeln!(out, "  and {} more", rows.len() - LISTED)?;
     }
     Ok(rows.first().map_or(&profiles[0], |(_, path)| path))
-}
-
-fn threads(number: u64) -> String {
-    match number {
-        1 => "1 thread".into(),
-        n => format!("{} threads", size::count(n)),
-    }
 }
 
 /// A path as one would type it in `folder`.
