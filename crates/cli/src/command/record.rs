@@ -45,12 +45,7 @@ pub struct Record {
     #[arg(short, long)]
     quiet: bool,
     /// The program and its arguments
-    #[arg(
-        value_name = "CMD",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -89,7 +84,7 @@ Exit status:
   The program's own, or 128 + N where signal N ended it. Of homefree itself:
   1    the launcher failed
   2    the command line is wrong, or -o FILE exists; nothing was run
-  3    not recorded: the program was not run because it cannot be (static, set-user-id, another
+  3    not recorded: the program was not run because it cannot be (static, setuid, another
        architecture, an allocator of its own), or it ended with 0 and the recorder was not in it
   126  CMD was found but cannot run
   127  CMD was not found
@@ -195,6 +190,7 @@ mod tests {
             assert_eq!(record.depth, None);
         }
         assert!(parse("homefree record").is_err());
+        assert!(parse("homefree record --no-such -- prog").is_err());
     }
 
     #[test]

@@ -56,10 +56,10 @@ impl Facts {
             self.effective.1
         };
         if user != self.real.0 {
-            return Some(format!("is set-user-id (it runs as user {user})"));
+            return Some(format!("is setuid (it runs as user {user})"));
         }
         if group != self.real.1 {
-            return Some(format!("is set-group-id (it runs as group {group})"));
+            return Some(format!("is setgid (it runs as group {group})"));
         }
         if self.capabilities && !self.ignored && self.real.0 != 0 {
             return Some("has file capabilities".into());
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn set_user_id_set_group_id_and_capabilities_are_told_apart() {
         let set = |mode| Facts { mode, ..facts() }.gains().unwrap_or_default();
-        assert!(set(0o4755).contains("set-user-id"));
-        assert!(set(0o2755).contains("set-group-id"));
+        assert!(set(0o4755).contains("setuid"));
+        assert!(set(0o2755).contains("setgid"));
         assert_eq!(set(0o2644), "");
         let caps = Facts {
             capabilities: true,
