@@ -70,8 +70,10 @@ fn build(out: &Path) -> PathBuf {
         "cargo::rerun-if-changed={}",
         root.join("Cargo.toml").display()
     );
-    let lock = root.join("Cargo.lock");
-    println!("cargo::rerun-if-changed={}", lock.display());
+    println!(
+        "cargo::rerun-if-changed={}",
+        root.join("Cargo.lock").display()
+    );
 
     let target_dir = out.join("preload");
     let mut cargo = Command::new(variable("CARGO"));
@@ -81,10 +83,6 @@ fn build(out: &Path) -> PathBuf {
         .arg(root.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target_dir);
-    // The outer cargo has settled the lock file already, and downloaded by it.
-    if lock.exists() {
-        cargo.arg("--locked");
-    }
     let (target, host) = (variable("TARGET"), variable("HOST"));
     let mut library = target_dir;
     if target != host {

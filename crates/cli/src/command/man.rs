@@ -73,8 +73,8 @@ fn page(command: clap::Command, name: String) -> Vec<u8> {
         .map(ToString::to_string)
         .unwrap_or_default();
     let command = command
-        .after_help("")
-        .after_long_help("")
+        .after_help(None::<&str>)
+        .after_long_help(None::<&str>)
         .display_name(name);
     let man = clap_mangen::Man::new(command);
     let mut page = Vec::new();
@@ -138,6 +138,7 @@ mod tests {
             .find(|(name, _)| name == "homefree-record.1")
             .unwrap();
         let text = String::from_utf8_lossy(page);
+        assert!(!text.contains(".SH EXTRA"), "{text}");
         assert!(text.contains(".SH \"EXAMPLES\""), "{text}");
         assert!(text.contains(".SH \"EXIT STATUS\""), "{text}");
     }

@@ -2,13 +2,14 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `$XDG_CACHE_HOME/homefree`, `~/.cache/homefree`, `/tmp/homefree-<uid>`.
 pub fn candidates() -> Vec<PathBuf> {
     from(
         env::var_os("XDG_CACHE_HOME"),
-        env::var_os("HOME"),
+        // A home that does not exist (system users) is not made.
+        env::var_os("HOME").filter(|home| Path::new(home).is_dir()),
         rustix::process::geteuid().as_raw(),
     )
 }
