@@ -90,9 +90,13 @@ impl Demo {
         }
         match recording.ending {
             Ending::Exit(0) => Ok(()),
-            ending => Err(Failure::new(
+            Ending::Exit(code) => Err(Failure::new(
                 status::FAILED,
-                format!("the demo server failed ({ending:?})"),
+                format!("the demo server failed with status {code}"),
+            )),
+            ending @ Ending::Signal(signal) => Err(Failure::new(
+                ending.status(),
+                format!("the demo server was ended by signal {signal}"),
             )),
         }
     }

@@ -167,12 +167,16 @@ mod tests {
     }
 
     fn sh(script: &str) -> Ending {
-        let args: Vec<OsString> = ["sh", "-c", script].iter().map(Into::into).collect();
+        start("/bin/sh", &["sh", "-c", script])
+    }
+
+    fn start(path: &str, args: &[&str]) -> Ending {
+        let args: Vec<OsString> = args.iter().map(Into::into).collect();
         let environment = [("HOMEFREE_TEST", Some("yes".into())), ("HOME", None)];
         // One at a time: the signal mask belongs to the whole process.
         static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let _one = ONE.lock();
-        run(Path::new("/bin/sh"), &args, &environment, &mut Nobody).unwrap()
+        run(Path::new(path), &args, &environment, &mut Nobody).unwrap()
     }
 
     #[test]
@@ -194,6 +198,24 @@ mod tests {
     fn the_program_starts_with_nothing_blocked_that_was_not_before() {
         let script = "grep -q '^SigBlk:.*0000000000000000' /proc/self/status";
         assert_eq!(sh(script), Ending::Exit(0));
+    }
+
+    #[test]
+    fn what_was_blocked_before_us_stays_blocked() {
+        // A thread of its own: the mask of a test's thread must not change for others.
+        let ending = std::thread::spawn(|| {
+            // SAFETY: the set is initialised by sigemptyset before it is used; plain library calls.
+            unsafe {
+                let mut set = std::mem::zeroed();
+                libc::sigemptyset(&mut set);
+                libc::sigaddset(&mut set, libc::SIGUSR2);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+            }
+            // Not through a shell: some clear the mask.
+            let pattern = "^SigBlk:.*0000000000000800";
+            start("/bin/grep", &["grep", "-q", pattern, "/proc/self/status"])
+        });
+        assert_eq!(ending.join().unwrap(), Ending::Exit(0));
     }
 
     #[test]
