@@ -69,11 +69,9 @@ pub fn count(number: u64) -> String {
 }
 
 /// `1 thread`, `2 threads`.
-pub fn threads(number: u64) -> String {
-    match number {
-        1 => "1 thread".into(),
-        n => format!("{} threads", count(n)),
-    }
+pub fn many(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(number))
 }
 
 /// `part` of `whole` in per cent; `0%` of nothing, `<0.1%` where rounding would hide that there is some.
@@ -138,8 +136,8 @@ mod tests {
         assert_eq!(count(999), "999");
         assert_eq!(count(1_000), "1,000");
         assert_eq!(count(1_234_567), "1,234,567");
-        assert_eq!(threads(1), "1 thread");
-        assert_eq!(threads(1_000), "1,000 threads");
+        assert_eq!(many(1, "thread"), "1 thread");
+        assert_eq!(many(1_000, "thread"), "1,000 threads");
         assert_eq!(share(0, 0), "0%");
         assert_eq!(share(1, 4), "25.0%");
         assert_eq!(share(1, 1_000_000), "<0.1%");

@@ -82,11 +82,11 @@ impl<W: Write> StatusLine<W> {
 pub fn text(counters: &Counters) -> String {
     let known = counters.frees_home + counters.frees_remote + counters.frees_unknown;
     format!(
-        "homefree: {} events, {} live, {} of frees remote, {}",
-        size::count(counters.events),
+        "homefree: {}, {} live, {} of frees remote, {}",
+        size::many(counters.events, "event"),
         size::show(counters.live_bytes),
         size::share(counters.frees_remote, known),
-        size::threads(counters.threads),
+        size::many(counters.threads, "thread"),
     )
 }
 

@@ -65,11 +65,11 @@ fn lines(out: &mut String, recording: &Recording, folder: &Path) -> std::fmt::Re
     }
     writeln!(
         out,
-        "homefree: {} allocations by {}, {} of {} frees on another thread ({})",
-        size::count(c.allocations),
-        size::threads(c.threads),
+        "homefree: {} by {}, {} of {} on another thread ({})",
+        size::many(c.allocations, "allocation"),
+        size::many(c.threads, "thread"),
         size::count(c.frees_remote),
-        size::count(frees),
+        size::many(frees, "free"),
         size::share(c.frees_remote, frees),
     )?;
     if c.full > 0 {
