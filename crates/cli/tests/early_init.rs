@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{installed, library, plugin, preload, preload_with, program, record};
+use support::{Run, installed, library, plugin, preload, preload_with, program, record};
 
 const NONE: [&str; 0] = [];
 
@@ -95,6 +95,17 @@ fn an_audit_library_may_watch_the_loader() {
     recording.ran.ended_well();
     assert_eq!(report.total("frees_unknown"), 0);
     assert_eq!(report.at_site("plugin_make"), [600, 0, 600]);
+}
+
+#[test]
+fn the_first_malloc_may_come_from_inside_setlocale() {
+    let program = program("first_in_locale.c");
+    let plain = Run::new(&program).run().ended_well();
+    for recording in [preload(&program, NONE), record(&program, NONE)] {
+        assert_eq!(recording.ran.out(), plain.out());
+        assert_eq!(recording.report().total("frees_unknown"), 0);
+        recording.ran.ended_well();
+    }
 }
 
 #[test]
