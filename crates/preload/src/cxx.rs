@@ -6,6 +6,11 @@
 //! to `malloc`: handlers, exceptions and replaced operators stay as they are. If that calls `malloc`, the
 //! block is recorded there, with the stack of the operator's caller; else here, after it has returned.
 //!
+//! One short cut: where the next operators are the standard ones of libstdc++ or libc++ and nothing in
+//! the program replaces an operator, `malloc` or `free`, what they do is known: the C function, and a
+//! handler or an exception if it fails. Then the C function is called at once and the operator only if
+//! that fails.
+//!
 //! An exception passes through the stub of `operator new`, which therefore is assembly with its own
 //! call-frame information and keeps nothing that would have to be undone.
 
@@ -13,7 +18,7 @@ use crate::next::{self, NEXT, Ptr};
 use crate::{registers, slot};
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use homefree_record as record;
 
 /// Mangled names; `new` first, then `delete`.
@@ -59,7 +64,11 @@ fn operator(index: usize) -> *const c_void {
 #[inline(never)]
 fn look_up(index: usize) -> *const c_void {
     next::prepare();
-    let f = record::quietly(slot(), || next::find_operator(NAMES[index]));
+    let f = record::quietly(slot(), || {
+        let f = next::find_operator(NAMES[index]);
+        STANDARD.store(!f.is_null() && all_standard(f), Ordering::Relaxed);
+        f
+    });
     if !f.is_null() {
         FOUND[index].store(f, Ordering::Relaxed);
         return f;
@@ -70,6 +79,26 @@ fn look_up(index: usize) -> *const c_void {
         FIRST_ALIGNED.. => aligned_only as *const c_void,
         _ => malloc_only as *const c_void,
     }
+}
+
+/// The operators are the standard ones, see the top of this file.
+static STANDARD: AtomicBool = AtomicBool::new(false);
+
+/// Whether the operator at `next` is a standard one, and the program's operators, `malloc` and `free`
+/// are all ours, so that nothing else stands in between.
+fn all_standard(next: *mut c_void) -> bool {
+    let ours = |name: &CStr, own: *const c_void| {
+        // SAFETY: a NUL-terminated name.
+        let bound = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        bound.cast_const() == own
+    };
+    next::is_standard_runtime(next)
+        && ours(c"malloc", crate::hooks::malloc as *const c_void)
+        && ours(c"free", crate::hooks::free as *const c_void)
+        && NAMES
+            .iter()
+            .zip(own_operators())
+            .all(|(name, own)| ours(name, own))
 }
 
 unsafe extern "C" fn malloc_only(size: usize) -> Ptr {
@@ -93,6 +122,20 @@ unsafe extern "C" fn aligned_only(size: usize, align: usize) -> Ptr {
 unsafe extern "C" fn free_only(p: Ptr) {
     // SAFETY: the caller's own promise, passed on.
     unsafe { NEXT.free.get()(p) }
+}
+
+/// The short cut for `operator new` of a size: null where it is not to be taken or fails.
+unsafe extern "C" fn new_directly(size: usize, sp: *const usize, fp: usize, index: usize) -> Ptr {
+    if !STANDARD.load(Ordering::Relaxed) || index >= FIRST_ALIGNED {
+        return core::ptr::null_mut();
+    }
+    // SAFETY: any size may be asked for; the standard operators ask for 1 byte where 0 are wanted.
+    let p = unsafe { NEXT.malloc.get()(size.max(1)) };
+    if !p.is_null() {
+        // SAFETY: the stub's own stack pointer at entry.
+        record::allocated(slot(), p as usize, size, unsafe { registers(sp, fp) });
+    }
+    p
 }
 
 /// Before the next `operator new`: announces the call; returns the operator.
@@ -130,6 +173,12 @@ macro_rules! new {
                 ".cfi_adjust_cfa_offset 8",
                 "push rdx",
                 ".cfi_adjust_cfa_offset 8",
+                "lea rsi, [rsp + 24]",
+                "mov rdx, rbp",
+                "mov ecx, {index}",
+                "call {directly}",
+                "test rax, rax",
+                "jnz 2f",
                 "mov edi, {index}",
                 "lea rsi, [rsp + 24]",
                 "mov rdx, rbp",
@@ -145,8 +194,14 @@ macro_rules! new {
                 "add rsp, 24",
                 ".cfi_adjust_cfa_offset -24",
                 "jmp {leave}",
+                ".cfi_adjust_cfa_offset 24",
+                "2:",
+                "add rsp, 24",
+                ".cfi_adjust_cfa_offset -24",
+                "ret",
                 ".cfi_endproc",
                 index = const $index,
+                directly = sym new_directly,
                 enter = sym enter,
                 leave = sym leave,
             )
@@ -165,18 +220,29 @@ new! {
     _ZnamSt11align_val_tRKSt9nothrow_t = 7;
 }
 
-/// Before the next `operator delete`: notes the free; returns the operator.
+/// Before the next `operator delete`: notes the free; returns the function to go on with.
 unsafe extern "C" fn note_delete(
     p: Ptr,
     index: usize,
     sp: *const usize,
     fp: usize,
 ) -> *const c_void {
+    let standard = STANDARD.load(Ordering::Relaxed);
     if !p.is_null() {
         // SAFETY: the stub's own stack pointer at entry.
-        record::freed_by_outer(slot(), p as usize, unsafe { registers(sp, fp) });
+        let regs = unsafe { registers(sp, fp) };
+        if standard {
+            record::freed(slot(), p as usize, regs);
+        } else {
+            record::freed_by_outer(slot(), p as usize, regs);
+        }
     }
-    operator(index)
+    // All standard forms come down to this.
+    if standard {
+        NEXT.free.get() as *const c_void
+    } else {
+        operator(index)
+    }
 }
 
 macro_rules! delete {
@@ -229,4 +295,30 @@ delete! {
     _ZdaPvSt11align_val_tRKSt9nothrow_t = 17;
     _ZdlPvmSt11align_val_t = 18;
     _ZdaPvmSt11align_val_t = 19;
+}
+
+/// Our own operators, in the order of [`NAMES`].
+fn own_operators() -> [*const c_void; OPERATORS] {
+    [
+        _Znwm as *const c_void,
+        _Znam as *const c_void,
+        _ZnwmRKSt9nothrow_t as *const c_void,
+        _ZnamRKSt9nothrow_t as *const c_void,
+        _ZnwmSt11align_val_t as *const c_void,
+        _ZnamSt11align_val_t as *const c_void,
+        _ZnwmSt11align_val_tRKSt9nothrow_t as *const c_void,
+        _ZnamSt11align_val_tRKSt9nothrow_t as *const c_void,
+        _ZdlPv as *const c_void,
+        _ZdaPv as *const c_void,
+        _ZdlPvRKSt9nothrow_t as *const c_void,
+        _ZdaPvRKSt9nothrow_t as *const c_void,
+        _ZdlPvm as *const c_void,
+        _ZdaPvm as *const c_void,
+        _ZdlPvSt11align_val_t as *const c_void,
+        _ZdaPvSt11align_val_t as *const c_void,
+        _ZdlPvSt11align_val_tRKSt9nothrow_t as *const c_void,
+        _ZdaPvSt11align_val_tRKSt9nothrow_t as *const c_void,
+        _ZdlPvmSt11align_val_t as *const c_void,
+        _ZdaPvmSt11align_val_t as *const c_void,
+    ]
 }

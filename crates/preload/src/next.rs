@@ -207,3 +207,21 @@ pub(crate) fn find_operator(name: &CStr) -> *mut c_void {
     }
     core::ptr::null_mut()
 }
+
+/// Whether a function is in one of the C++ runtimes whose operators are the standard ones.
+pub(crate) fn is_standard_runtime(f: *mut c_void) -> bool {
+    // SAFETY: an all-zero result is a valid value, and any address may be asked for.
+    let info = unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(f, &mut info) == 0 || info.dli_fname.is_null() {
+            return false;
+        }
+        info
+    };
+    // SAFETY: the loader's own string, of a library that stays loaded.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes();
+    let base = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+    [&b"libstdc++.so"[..], b"libc++.so", b"libc++abi.so"]
+        .iter()
+        .any(|name| base.starts_with(name))
+}

@@ -15,7 +15,9 @@ use homefree_wire::{BANKS, Bank, Flow, Header, PAGE, PAGE_MAGIC, PageHead, Site}
 /// Address space to ask for, in this order. Site references have 24 bits of 64 bytes: 1 GiB.
 const RESERVE: [usize; 4] = [1 << 30, 256 << 20, 64 << 20, 16 << 20];
 /// Pages that the file starts with.
-const FIRST: usize = 512;
+const FIRST: usize = 128;
+/// Nanoseconds until a file that could not grow is tried again.
+const RETRY: u64 = 1_000_000_000;
 
 pub(crate) struct Arena {
     base: AtomicPtr<u8>,
@@ -31,6 +33,8 @@ struct Backing {
     path: Text,
     identity: (u64, u64),
     private: bool,
+    /// When the file last could not grow, `CLOCK_MONOTONIC` nanoseconds; 0 for never.
+    refused: u64,
 }
 
 pub(crate) static ARENA: Arena = Arena {
@@ -41,6 +45,7 @@ pub(crate) static ARENA: Arena = Arena {
         path: Text::new(),
         identity: (0, 0),
         private: true,
+        refused: 0,
     }),
     banks: Lock::new((0, 0)),
 };
@@ -138,26 +143,31 @@ impl Arena {
         head.seq.store(seq, Ordering::Relaxed);
         head.owner.store(owner, Ordering::Relaxed);
         head.magic.store(PAGE_MAGIC, Ordering::Release);
+        crate::process::look_at_clock();
         Some(number)
     }
 
     /// Makes room past `have` pages. True where there is more room now.
     #[cold]
     fn grow(&self, have: usize) -> bool {
-        let backing = self.backing.lock();
+        let mut backing = self.backing.lock();
         let (_, now) = unpack(self.room.load(Ordering::Acquire));
         if now > have {
             return true;
         }
         let limit = self.reserved.load(Ordering::Relaxed) / PAGE;
         let want = (have + (have / 2).max(FIRST / 2)).min(limit);
-        if backing.private || want <= have || want * PAGE > sys::file_size_limit() {
+        if backing.private || want <= have {
             return false;
         }
-        let Some(file) = backing.reopen() else {
+        // A full disk is not asked again at every event.
+        let now = sys::clock(libc::CLOCK_MONOTONIC_COARSE);
+        if backing.refused != 0 && now.saturating_sub(backing.refused) < RETRY {
             return false;
-        };
-        if file.allocate(have * PAGE, want * PAGE).is_err() {
+        }
+        let room = || backing.reopen()?.allocate(have * PAGE, want * PAGE).ok();
+        if want * PAGE > sys::file_size_limit() || room().is_none() {
+            backing.refused = now;
             return false;
         }
         self.room

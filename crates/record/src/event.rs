@@ -11,9 +11,9 @@ use crate::tables::{FlowKey, add, add_double};
 use crate::threads::{self, Thread};
 use crate::unwind::Registers;
 use crate::{clock, modules, sample};
-use core::sync::atomic::{Ordering, compiler_fence};
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use homefree_thread::Slot;
-use homefree_wire::{flow, life_bucket, size_bucket};
+use homefree_wire::{Site, flow, life_bucket, size_bucket};
 
 /// Runs `event` with the calling thread's state, or the slow way where it has none.
 ///
@@ -182,13 +182,17 @@ fn note_allocation(thread: &mut Thread, address: usize, size: usize, regs: Regis
     }
     thread.last_block = address;
     thread.last_free = 0;
-    let stamp = clock::ticks();
     let node = node(thread, regs);
     let Some(site) = thread.site(node) else {
-        return lose_allocation(thread, size);
+        return lose_allocation(thread, address, size);
     };
     // SAFETY: a reference that the tables gave.
     let counts = unsafe { thread.site_at(site) };
+    let stamp = if lifetime_is_measured(thread, counts) {
+        clock::ticks()
+    } else {
+        0
+    };
     let block = Block {
         thread: thread.id,
         site,
@@ -210,17 +214,63 @@ fn note_allocation(thread: &mut Thread, address: usize, size: usize, regs: Regis
     }
 }
 
+/// Whether a block gets a time stamp: all of a site's first blocks do, then one in sixteen, drawn at
+/// random. Reading the clock costs as much as all the rest, and so does the memory for the stamp; for
+/// a median and a 99th percentile a sample serves as well.
+#[inline(always)]
+fn lifetime_is_measured(thread: &mut Thread, site: &Site) -> bool {
+    if site.allocs.load(Ordering::Relaxed) < 64 || thread.sample != 0 {
+        return true;
+    }
+    // A linear congruential step (Knuth's constants); its top bits are good enough for this.
+    thread.draw = thread
+        .draw
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    let measured = thread.draw >> 60 == 0;
+    if measured && thread.draw >> 48 & 0xfff == 0 {
+        process::look_at_clock();
+    }
+    measured
+}
+
+/// No room for the site: the allocation is counted as lost, and the block is noted without a site, so
+/// that its free is too.
 #[cold]
 #[inline(never)]
-fn lose_allocation(thread: &mut Thread, size: u64) {
+fn lose_allocation(thread: &mut Thread, address: usize, size: u64) {
     add(&thread.bank.lost, 1);
     add(&thread.bank.lost_allocs, 1);
     add(&thread.bank.lost_bytes, size);
+    shadow::put(
+        address,
+        Block {
+            thread: thread.id,
+            site: NO_SITE,
+            size,
+            stamp: 0,
+        },
+    );
+}
+
+/// Site reference of blocks whose site had no room. (It is the place of the header.)
+const NO_SITE: u32 = 0;
+
+#[cold]
+#[inline(never)]
+fn lose_free(thread: &mut Thread, block: Block) {
+    add(&thread.bank.lost, 1);
+    if threads::identity_of(block.thread) != thread.identity {
+        add(&thread.bank.lost_remote, 1);
+    }
 }
 
 #[inline(always)]
 fn note_free(thread: &mut Thread, block: Block, regs: Registers) {
     thread.last_free = 0;
+    if block.site == NO_SITE {
+        return lose_free(thread, block);
+    }
     if block.thread != thread.id {
         return note_other_free(thread, block, regs);
     }
@@ -265,7 +315,7 @@ fn note_other_free(thread: &mut Thread, block: Block, regs: Registers) {
 }
 
 fn note_flow(thread: &mut Thread, block: Block, regs: Registers, flags: u32) {
-    let now = clock::ticks();
+    let now = if block.stamp == 0 { 0 } else { clock::ticks() };
     let free_node = node(thread, regs);
     // SAFETY: as in `note_home_free`.
     let alloc_node = unsafe { thread.site_at(block.site) }
@@ -286,7 +336,6 @@ fn note_flow(thread: &mut Thread, block: Block, regs: Registers, flags: u32) {
     };
     // SAFETY: a reference that the tables gave.
     let flow = unsafe { ARENA.flow(flow) };
-    let life = shadow::since(block.stamp, now);
     let count = if thread.sample == 0 {
         add(&flow.head.count, 1);
         add(&flow.head.bytes, block.size);
@@ -299,16 +348,19 @@ fn note_flow(thread: &mut Thread, block: Block, regs: Registers, flags: u32) {
         add(&flow.head.samples, 1);
         weight.count
     };
-    add(&flow.head.life_ticks, life.saturating_mul(count));
-    for bucket in [
-        &flow.life[life_bucket(life)],
-        &flow.size[size_bucket(block.size)],
-    ] {
+    let tally = |bucket: &AtomicU32| {
         let n = bucket.load(Ordering::Relaxed);
         bucket.store(
             n.saturating_add(count.min(u64::from(u32::MAX)) as u32),
             Ordering::Relaxed,
         );
+    };
+    tally(&flow.size[size_bucket(block.size)]);
+    if block.stamp != 0 {
+        // Clocks of two processors may differ by a tick.
+        let life = now.saturating_sub(block.stamp);
+        add(&flow.head.life_ticks, life.saturating_mul(count));
+        tally(&flow.life[life_bucket(life)]);
     }
 }
 

@@ -98,6 +98,12 @@ pub fn unload() {
     threads::forget_exit_hook();
 }
 
+/// The artifact does not see the calls that give threads their names: they are asked for again at some
+/// events and when a thread ends.
+pub fn names_are_not_seen() {
+    threads::ask_for_names();
+}
+
 /// The calling thread was given a new name: its role changes.
 pub fn renamed(slot: &Slot) {
     if slot.busy.get() == 0 {

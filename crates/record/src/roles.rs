@@ -161,6 +161,16 @@ pub(crate) fn of_this_thread(named: bool, start: impl FnOnce() -> usize) -> u32 
     }
 }
 
+/// Role of a thread that carries `name` now; `None` if it may have inherited it.
+pub(crate) fn of_new_name(name: &[u8]) -> Option<u32> {
+    if sys::thread_id() == sys::process_id() {
+        return None;
+    }
+    let (word, bit) = given_bit(name);
+    let inherited = GIVEN[word].load(Ordering::Relaxed) & bit != 0;
+    (!inherited).then(|| id(records::role_kind::NAME, name, 0))
+}
+
 /// Notes the process's own name, which every unnamed thread carries.
 pub(crate) fn note_main(name: &[u8]) {
     note_given(name);

@@ -1,38 +1,43 @@
 //! Shadow words: what is known of a live block, found by its address alone.
 //!
-//! Two words a block, in a table with one word for each 16 bytes of address space, mapped when
-//! touched. The thread that allocated writes them after the real allocation has returned; the thread
-//! that frees reads and clears them before the real free. Between the two the block has one owner, so
-//! plain loads and stores are exact: no lock, no read-modify-write.
+//! One word a block, in a table with a word for each granule of address space, mapped when touched. The
+//! thread that allocated writes it after the real allocation has returned; the thread that frees reads
+//! and clears it before the real free. Between the two the block has one owner, so plain loads and
+//! stores are exact: no lock, no read-modify-write.
 //!
-//! The second word lies in the block's second granule where the block is known to own it: it is larger
-//! than 16 bytes, or the allocator never places two blocks closer than 32 bytes (glibc). For other
-//! blocks, and for blocks at an odd multiple of 8 bytes, there are further tables, mapped only if used.
+//! The table is what recording costs: it takes cache that the program had for itself. So a word is all
+//! that most blocks have, and a granule is as large as it may be: the least distance between two
+//! blocks, 32 bytes for glibc, 16 for allocators with smaller classes, whose blocks at 8 past a
+//! multiple of 16 go to a table of their own. What only some blocks have (a large size, the time of the
+//! allocation) lies in the words of further granules of the block, or, for blocks too small for that,
+//! in a table that is only touched for them.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use homefree_thread::{ThreadTable, sys};
 
-const GRANULE: usize = 16;
 /// Address space covered by one leaf.
 const REGION: usize = 1 << 25;
-const LEAF: usize = REGION / GRANULE;
+/// Words of a leaf, for the smaller granule.
+const LEAF: usize = REGION >> SMALL;
 /// User addresses have 47 bits.
 const ROOT: usize = 1 << (47 - 25);
+
+/// Granules of 16 and of 32 bytes.
+const SMALL: u32 = 4;
+const LARGE: u32 = 5;
 
 type Word = AtomicU64;
 type Leaf = AtomicPtr<Word>;
 
-/// First words of blocks on 16 bytes, and second words of those that own two granules.
 const MAIN: usize = 0;
-/// Second words of the others.
-const MAIN_SECOND: usize = 1;
-/// First and second words of blocks at 8 past a multiple of 16.
+/// Stamps of blocks that are too small to hold them in [`MAIN`].
+const MAIN_STAMPS: usize = 1;
+/// The same for blocks at 8 past a multiple of 16, with the smaller granule.
 const ODD: usize = 2;
-const ODD_SECOND: usize = 3;
 
 static ROOTS: [AtomicPtr<Leaf>; 4] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 4];
-/// The allocator behind us never starts two blocks within 32 bytes.
-static FAR_APART: AtomicBool = AtomicBool::new(false);
+/// Bits of an address below the granule.
+static SHIFT: AtomicU32 = AtomicU32::new(SMALL);
 
 /// What is known of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,39 +48,30 @@ pub(crate) struct Block {
     pub site: u32,
     /// Bytes requested.
     pub size: u64,
-    /// When, ticks; compare with [`since`].
+    /// When, ticks; 0 for a block whose lifetime is not measured.
     pub stamp: u64,
 }
 
 const THREAD_BITS: u32 = ThreadTable::ID_BITS;
 const SITE_BITS: u32 = 24;
-const STAMP_HIGH_BITS: u32 = 10;
-const SIZE_BITS: u32 = 24;
-/// The top bit of a second word stays 0, so that it is never taken for a first word.
-const STAMP_LOW_BITS: u32 = 63 - SIZE_BITS;
+const SIZE_BITS: u32 = 10;
+/// Set in a block's own word only: further words of a block have it clear.
 const VALID: u64 = 1 << 63;
-/// The second word is in the second table.
-const APART: u64 = 1 << 62;
-const _: () = assert!(THREAD_BITS + SITE_BITS + STAMP_HIGH_BITS == 62);
-/// Stands for a size that needs the third granule.
-const LARGE: u64 = (1 << SIZE_BITS) - 1;
+const STAMPED: u64 = 1 << 62;
+const _: () = assert!(THREAD_BITS + SITE_BITS + SIZE_BITS == 62);
+/// Stands for a size that lies in the second granule.
+const FAR_SIZE: u64 = (1 << SIZE_BITS) - 1;
 
 const fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// Ticks from a block's stamp to `now`; the stamp keeps 49 bits (5 weeks at 2.7 GHz).
-#[inline(always)]
-pub(crate) fn since(stamp: u64, now: u64) -> u64 {
-    now.wrapping_sub(stamp) & mask(STAMP_HIGH_BITS + STAMP_LOW_BITS)
-}
-
-/// The words of a block as they were, to be put back where a realloc fails.
+/// A block's own word and what it refers to, off the table; can be put back where a realloc fails.
 #[derive(Clone, Copy)]
 pub(crate) struct Words {
     first: u64,
-    second: u64,
-    third: u64,
+    size: u64,
+    stamp: u64,
 }
 
 /// Maps the root table. False where memory is refused.
@@ -83,9 +79,20 @@ pub(crate) fn init() -> bool {
     root(MAIN).is_some()
 }
 
-/// Tells how the allocator behind us places blocks.
+/// Tells how the allocator behind us places blocks: never two within 32 bytes, or closer. Before the
+/// first block is noted.
 pub(crate) fn set_far_apart(far_apart: bool) {
-    FAR_APART.store(far_apart, Ordering::Relaxed);
+    SHIFT.store(if far_apart { LARGE } else { SMALL }, Ordering::Relaxed);
+}
+
+/// Table and granule of a block. `None` for an address that is no multiple of 8.
+#[inline(always)]
+fn place_of(address: usize) -> Option<(usize, u32)> {
+    match address % 16 {
+        0 => Some((MAIN, SHIFT.load(Ordering::Relaxed))),
+        8 => Some((ODD, SMALL)),
+        _ => None,
+    }
 }
 
 fn root(table: usize) -> Option<*mut Leaf> {
@@ -120,7 +127,7 @@ fn map_once<T>(place: &AtomicPtr<T>, len: usize) -> Option<*mut T> {
 
 /// The word of an address in a table, if its leaf is mapped.
 #[inline(always)]
-fn peek(table: usize, address: usize) -> Option<&'static Word> {
+fn peek(table: usize, shift: u32, address: usize) -> Option<&'static Word> {
     let root = ROOTS[table].load(Ordering::Acquire);
     if root.is_null() || address / REGION >= ROOT {
         return None;
@@ -131,21 +138,21 @@ fn peek(table: usize, address: usize) -> Option<&'static Word> {
         return None;
     }
     // SAFETY: leaves have LEAF words and are never unmapped.
-    Some(unsafe { &*leaf.add(address % REGION / GRANULE) })
+    Some(unsafe { &*leaf.add((address % REGION) >> shift) })
 }
 
 /// The word of an address in a table, mapping what is missing.
 #[inline(always)]
-fn word(table: usize, address: usize) -> Option<&'static Word> {
-    match peek(table, address) {
+fn word(table: usize, shift: u32, address: usize) -> Option<&'static Word> {
+    match peek(table, shift, address) {
         Some(word) => Some(word),
-        None => word_slow(table, address),
+        None => word_slow(table, shift, address),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn word_slow(table: usize, address: usize) -> Option<&'static Word> {
+fn word_slow(table: usize, shift: u32, address: usize) -> Option<&'static Word> {
     if address / REGION >= ROOT {
         return None;
     }
@@ -155,130 +162,114 @@ fn word_slow(table: usize, address: usize) -> Option<&'static Word> {
     if leaf.load(Ordering::Acquire).is_null() {
         map_once(leaf, LEAF * size_of::<Word>())?;
     }
-    peek(table, address)
+    peek(table, shift, address)
 }
 
 /// Notes a block. False where it can not be: an address that is no multiple of 8 or out of the range
 /// of user space, or no memory for the table.
 #[inline(always)]
 pub(crate) fn put(address: usize, block: Block) -> bool {
-    let size = if block.size < LARGE {
-        block.size
-    } else {
-        LARGE
-    };
-    let first = VALID
-        | (block.stamp >> STAMP_LOW_BITS & mask(STAMP_HIGH_BITS)) << (THREAD_BITS + SITE_BITS)
-        | u64::from(block.site) << THREAD_BITS
-        | u64::from(block.thread);
-    let second = size | (block.stamp & mask(STAMP_LOW_BITS)) << SIZE_BITS;
-    let owns_two = block.size > GRANULE as u64 || FAR_APART.load(Ordering::Relaxed);
-    if address.is_multiple_of(GRANULE) && owns_two {
-        let (Some(a), Some(b)) = (word(MAIN, address), word(MAIN, address + GRANULE)) else {
-            return false;
-        };
-        a.store(first, Ordering::Relaxed);
-        b.store(second, Ordering::Relaxed);
-        if size == LARGE {
-            return put_size(address, block.size);
-        }
-        return true;
-    }
-    put_apart(address, first | APART, second, block.size)
-}
-
-#[cold]
-#[inline(never)]
-fn put_size(address: usize, size: u64) -> bool {
-    word(MAIN, address + 2 * GRANULE)
-        .map(|w| w.store(size, Ordering::Relaxed))
-        .is_some()
-}
-
-#[inline(never)]
-fn put_apart(address: usize, first: u64, second: u64, size: u64) -> bool {
-    let table = match address % GRANULE {
-        0 => MAIN,
-        8 => ODD,
-        _ => return false,
-    };
-    let (Some(a), Some(b)) = (word(table, address), word(table + 1, address)) else {
+    let Some((table, shift)) = place_of(address) else {
         return false;
     };
-    a.store(first, Ordering::Relaxed);
-    b.store(second, Ordering::Relaxed);
-    if second & LARGE == LARGE {
-        // Larger than 16 MiB, so the granules past the first are the block's own here too.
-        return word(table, address + 2 * GRANULE)
-            .map(|w| w.store(size, Ordering::Relaxed))
-            .is_some();
+    let Some(place) = word(table, shift, address) else {
+        return false;
+    };
+    let size = block.size.min(FAR_SIZE);
+    let first = VALID
+        | size << (THREAD_BITS + SITE_BITS)
+        | u64::from(block.site) << THREAD_BITS
+        | u64::from(block.thread);
+    if size == FAR_SIZE || block.stamp != 0 {
+        return put_more(address, block, first);
     }
+    place.store(first, Ordering::Relaxed);
     true
 }
 
-/// Takes a block's words off the table. `None` for a block that was not noted.
+/// Where a block's stamp lies. A word of a further granule is the block's own if the block reaches past
+/// that granule's end, whatever its own place in the first one.
+#[inline]
+fn stamp_place(table: usize, shift: u32, address: usize, size: u64) -> (usize, usize) {
+    let granule = 1usize << shift;
+    if size >= FAR_SIZE {
+        (table, address + 2 * granule)
+    } else if size >= 2 * granule as u64 {
+        (table, address + granule)
+    } else {
+        (table + MAIN_STAMPS, address)
+    }
+}
+
+#[inline(never)]
+fn put_more(address: usize, block: Block, first: u64) -> bool {
+    let Some((table, shift)) = place_of(address) else {
+        return false;
+    };
+    let Some(place) = word(table, shift, address) else {
+        return false;
+    };
+    if block.size >= FAR_SIZE {
+        let Some(size) = word(table, shift, address + (1 << shift)) else {
+            return false;
+        };
+        size.store(block.size & !VALID, Ordering::Relaxed);
+    }
+    let mut stamped = 0;
+    if block.stamp != 0 {
+        let (table, at) = stamp_place(table, shift, address, block.size);
+        let Some(stamp) = word(table, shift, at) else {
+            return false;
+        };
+        stamp.store(block.stamp & !VALID, Ordering::Relaxed);
+        stamped = STAMPED;
+    }
+    place.store(first | stamped, Ordering::Relaxed);
+    true
+}
+
+/// Takes a block off the table. `None` for a block that was not noted.
 #[inline(always)]
 pub(crate) fn take(address: usize) -> Option<Words> {
-    let table = match address % GRANULE {
-        0 => MAIN,
-        8 => ODD,
-        _ => return None,
-    };
-    let place = peek(table, address)?;
+    let (table, shift) = place_of(address)?;
+    let place = peek(table, shift, address)?;
     let first = place.load(Ordering::Relaxed);
     if first & VALID == 0 {
         return None;
     }
     place.store(0, Ordering::Relaxed);
-    let second = if first & APART == 0 {
-        peek(MAIN, address + GRANULE)?
-    } else {
-        peek(
-            if table == MAIN {
-                MAIN_SECOND
-            } else {
-                ODD_SECOND
-            },
-            address,
-        )?
-    };
-    let second = second.load(Ordering::Relaxed);
-    let third = if second & LARGE == LARGE {
-        take_size(table, address)
-    } else {
-        0
-    };
+    let size = first >> (THREAD_BITS + SITE_BITS) & mask(SIZE_BITS);
+    if size == FAR_SIZE || first & STAMPED != 0 {
+        return Some(take_more(address, first, size));
+    }
     Some(Words {
         first,
-        second,
-        third,
+        size,
+        stamp: 0,
     })
 }
 
-#[cold]
 #[inline(never)]
-fn take_size(table: usize, address: usize) -> u64 {
-    let Some(place) = peek(table, address + 2 * GRANULE) else {
-        return LARGE;
-    };
-    // Cleared: it is not a block's first word, and a block may start there later.
-    place.swap(0, Ordering::Relaxed)
+fn take_more(address: usize, first: u64, mut size: u64) -> Words {
+    let (table, shift) = place_of(address).unwrap_or((MAIN, SMALL));
+    let read = |table, at| peek(table, shift, at).map_or(0, |w| w.load(Ordering::Relaxed));
+    if size == FAR_SIZE {
+        size = read(table, address + (1 << shift));
+    }
+    let mut stamp = 0;
+    if first & STAMPED != 0 {
+        let (table, at) = stamp_place(table, shift, address, size);
+        stamp = read(table, at);
+    }
+    Words { first, size, stamp }
 }
 
-/// Puts words back: the block lives on.
+/// Puts a block back that [`take`] took off: it lives on. (Its further words are still there.)
 pub(crate) fn put_back(address: usize, words: Words) {
-    let table = if address.is_multiple_of(GRANULE) {
-        MAIN
-    } else {
-        ODD
-    };
-    if let Some(place) = word(table, address) {
-        place.store(words.first, Ordering::Relaxed);
-    }
-    if words.second & LARGE == LARGE
-        && let Some(place) = word(table, address + 2 * GRANULE)
+    if let Some((table, shift)) = place_of(address)
+        && let Some(place) = peek(table, shift, address)
     {
-        place.store(words.third, Ordering::Relaxed);
+        place.store(words.first, Ordering::Relaxed);
     }
 }
 
@@ -286,13 +277,11 @@ impl Words {
     /// What they say.
     #[inline(always)]
     pub fn block(self) -> Block {
-        let size = self.second & LARGE;
-        let high = self.first >> (THREAD_BITS + SITE_BITS) & mask(STAMP_HIGH_BITS);
         Block {
             thread: (self.first & mask(THREAD_BITS)) as u32,
             site: (self.first >> THREAD_BITS & mask(SITE_BITS)) as u32,
-            size: if size == LARGE { self.third } else { size },
-            stamp: high << STAMP_LOW_BITS | self.second >> SIZE_BITS,
+            size: self.size,
+            stamp: self.stamp,
         }
     }
 }
@@ -301,68 +290,98 @@ impl Words {
 mod tests {
     use super::*;
 
-    fn block(size: u64) -> Block {
+    fn block(size: u64, stamp: u64) -> Block {
         Block {
             thread: (1 << 28) - 2,
             site: (1 << 24) - 3,
             size,
-            stamp: (1 << 49) - 5,
+            stamp,
         }
     }
 
     #[test]
     fn what_is_put_is_taken_once() {
-        // Tables of the test's own address range; one test, since the placement flag is global.
+        // Addresses of the test's own; one test, since the granule is global.
         let base = 0x7000_0000_0000;
+        let sizes = [
+            0u64,
+            1,
+            16,
+            17,
+            31,
+            32,
+            63,
+            64,
+            100,
+            1022,
+            1023,
+            1024,
+            1 << 24,
+            1 << 40,
+        ];
         for far_apart in [false, true] {
             set_far_apart(far_apart);
-            for (i, size) in [0u64, 1, 16, 17, 100, LARGE - 1, LARGE, LARGE + 1, 1 << 40]
-                .into_iter()
-                .enumerate()
-            {
-                for offset in [0, 8] {
-                    let address = base + i * 256 + offset;
+            for (i, size) in sizes.into_iter().enumerate() {
+                for (offset, stamp) in [
+                    (0, 0),
+                    (8, 0),
+                    (16, 0),
+                    (0, 1),
+                    (8, (1 << 60) + 1),
+                    (16, 1 << 62),
+                ] {
+                    let address = base + i * 4096 + offset;
+                    let block = block(size, stamp);
                     assert_eq!(take(address).map(Words::block), None);
-                    assert!(put(address, block(size)));
+                    assert!(put(address, block));
                     let words = take(address).unwrap();
-                    assert_eq!(words.block(), block(size));
+                    assert_eq!(words.block(), block);
                     assert_eq!(take(address).map(Words::block), None);
                     put_back(address, words);
-                    assert_eq!(take(address).map(Words::block), Some(block(size)));
+                    assert_eq!(take(address).map(Words::block), Some(block));
                     // No word is left behind that a block placed later could be taken for.
-                    if size >= LARGE {
-                        assert_eq!(take(address + 32).map(Words::block), None);
+                    for later in (0..=128).step_by(8) {
+                        assert_eq!(take(address + later).map(Words::block), None);
                     }
                 }
             }
         }
-        set_far_apart(false);
-        // Neighbours 8 bytes apart do not disturb each other.
-        for n in 0..64 {
-            assert!(put(
-                base + 0x10000 + n * 8,
-                Block {
+        // Neighbours at the least distance do not disturb each other, whatever they need.
+        for (far_apart, distance) in [(false, 8), (false, 16), (true, 32), (true, 48), (true, 80)] {
+            set_far_apart(far_apart);
+            let nth = |n: usize| (base + 0x10_0000 + 16 + n * distance, n as u64 % 2);
+            let size = distance as u64 - if far_apart { 8 } else { 0 };
+            for n in 0..64 {
+                let (address, stamp) = nth(n);
+                assert!(put(
+                    address,
+                    Block {
+                        site: n as u32,
+                        ..block(size, stamp)
+                    }
+                ));
+            }
+            for n in 0..64 {
+                let (address, stamp) = nth(n);
+                let expected = Block {
                     site: n as u32,
-                    ..block(8)
-                }
-            ));
+                    ..block(size, stamp)
+                };
+                assert_eq!(
+                    take(address).map(Words::block),
+                    Some(expected),
+                    "{distance}"
+                );
+            }
         }
-        for n in 0..64 {
-            assert_eq!(take(base + 0x10000 + n * 8).unwrap().block().site, n as u32);
-        }
-        assert!(!put(base + 4, block(1)));
+        set_far_apart(false);
+        assert!(!put(base + 4, block(1, 0)));
         assert!(take(base + 4).is_none());
-        assert!(!put(usize::MAX - 15, block(1)));
+        assert!(!put(usize::MAX - 15, block(1, 0)));
         assert!(take(usize::MAX - 15).is_none());
         // Both sides of a border between leaves.
-        let border = base + 7 * REGION - GRANULE;
-        assert!(put(border, block(32)));
-        assert_eq!(take(border).unwrap().block(), block(32));
-    }
-
-    #[test]
-    fn lifetimes_survive_the_wrap() {
-        assert_eq!(since((1 << 49) - 5, (1 << 49) + 3), 8);
-        assert_eq!(since(7, 1 << 50 | 9), 2);
+        let border = base + 7 * REGION - 16;
+        assert!(put(border, block(2000, 77)));
+        assert_eq!(take(border).unwrap().block(), block(2000, 77));
     }
 }

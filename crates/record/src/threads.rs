@@ -8,7 +8,7 @@ use crate::unwind::{Bounds, Registers, Unwinder, start_function};
 use crate::{clock, modules};
 use core::ffi::c_void;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use homefree_thread::{ExitHook, Lock, ROUNDS, Slot, ThreadTable, sys};
 use homefree_wire::{Bank, PAGE, Site, bank};
 
@@ -31,6 +31,8 @@ pub(crate) struct Thread {
     /// Bytes until the next sample.
     pub countdown: i64,
     pub random: u64,
+    /// Draws whose lifetimes are measured.
+    pub draw: u64,
     /// Address of the last block recorded, for hooks that call other hooks.
     pub last_block: usize,
     /// Address of the last block whose free was recorded.
@@ -72,6 +74,25 @@ static LISTS: Lock<Lists> = Lock::new(Lists {
     named: [0; 64],
     named_next: 0,
 });
+
+static ASK_FOR_NAMES: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn ask_for_names() {
+    ASK_FOR_NAMES.store(true, Ordering::Relaxed);
+}
+
+/// Takes the calling thread's name anew where calls that change it are not seen.
+#[cold]
+pub(crate) fn ask_for_name(thread: &mut Thread) {
+    if !ASK_FOR_NAMES.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut name = [0; 16];
+    let len = sys::thread_name(&mut name);
+    if let Some(role) = roles::of_new_name(&name[..len]) {
+        set_role(thread, role);
+    }
+}
 
 /// Makes the exit hook. Once.
 pub(crate) fn init() {
@@ -219,6 +240,7 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
         return;
     }
     slot.busy.set(1);
+    ask_for_name(thread);
     slot.ended.set(thread.id);
     slot.record.set(core::ptr::null_mut());
     {
@@ -234,6 +256,7 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
         }
     }
     ARENA.header().threads_live.fetch_sub(1, Ordering::Relaxed);
+    process::look_at_clock();
     release(thread, true);
     slot.busy.set(0);
 }
@@ -337,10 +360,15 @@ impl Thread {
         }
         let cached = &mut self.sites[node as usize % SITE_CACHE];
         if cached.0 != node || node == 0 {
+            let sites = self.bank.sites.load(Ordering::Relaxed);
             *cached = (node, self.tables.site(node)?);
+            let new = sites != self.bank.sites.load(Ordering::Relaxed);
+            if new {
+                ask_for_name(self);
+            }
         }
-        (self.last_node, self.last_site) = *cached;
-        Some(cached.1)
+        (self.last_node, self.last_site) = self.sites[node as usize % SITE_CACHE];
+        Some(self.last_site)
     }
 
     /// The site behind a reference.

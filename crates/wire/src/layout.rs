@@ -327,7 +327,8 @@ entry! {
         var: AtomicU64 u64,
         /// Sampled frees (sampling only).
         samples: AtomicU64 u64,
-        /// Sum of the lifetimes, ticks.
+        /// Sum of the lifetimes that were measured, ticks. (All of a site's first blocks are, then one in
+        /// sixteen at random: divide by the sum of the lifetime histogram, not by `count`.)
         life_ticks: AtomicU64 u64,
         /// Unused, zero.
         reserved: AtomicU64 u64,
@@ -346,7 +347,7 @@ pub mod flow {
 pub struct Flow {
     /// Key and sums.
     pub head: FlowHead,
-    /// Lifetime histogram, see [`crate::life_bucket`].
+    /// Lifetime histogram of the measured ones, see [`crate::life_bucket`].
     pub life: [AtomicU32; LIFE_BUCKETS],
     /// Size histogram, see [`crate::size_bucket`].
     pub size: [AtomicU32; SIZE_BUCKETS],
