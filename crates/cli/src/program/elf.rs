@@ -1,5 +1,6 @@
 //! Executables: can the loader put a library into this one, and will the program's `malloc` be ours?
 
+use super::answer;
 use crate::failure::{Failure, status};
 use memmap2::Mmap;
 use object::LittleEndian;
@@ -18,14 +19,23 @@ const HOST: elf::Machine = elf::EM_X86_64;
 #[cfg(target_arch = "aarch64")]
 const HOST: elf::Machine = elf::EM_AARCH64;
 
-/// What Rust users do where nothing can be preloaded.
-const RECORDED: &str = "a Rust program can record itself, with the same profile: `#[global_allocator] static A: homefree::Recorded<MyAlloc> = …;`";
+/// Section that a program with `homefree::Recorded` in it has.
+const RECORDER_INSIDE: &[u8] = b".homefree_recorded";
 
-/// Checks an ELF executable; returns notes about memory that will not be seen.
+/// An executable that can be recorded.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Recordable {
+    /// It records itself: nothing needs to be preloaded.
+    pub by_itself: bool,
+    /// Memory that will not be seen.
+    pub notes: Vec<String>,
+}
+
+/// Checks an ELF executable.
 ///
 /// # Errors
 /// [`status::NOT_RECORDED`] with the reason where the recorder cannot be in this program.
-pub fn check(path: &Path) -> Result<Vec<String>, Failure> {
+pub fn check(path: &Path) -> Result<Recordable, Failure> {
     let read = |error: std::io::Error| {
         Failure::new(
             status::NOT_RECORDED,
@@ -40,22 +50,31 @@ pub fn check(path: &Path) -> Result<Vec<String>, Failure> {
     examine(&path.display().to_string(), &data)
 }
 
-fn examine(name: &str, data: &[u8]) -> Result<Vec<String>, Failure> {
+fn examine(name: &str, data: &[u8]) -> Result<Recordable, Failure> {
     architecture(name, data)?;
-    let header = Header::parse(data).map_err(|error| damaged(name, error))?;
+    let header = Header::parse(data).map_err(|error| answer::damaged(name, error))?;
     let sections = header
         .sections(LittleEndian, data)
-        .map_err(|error| damaged(name, error))?;
+        .map_err(|error| answer::damaged(name, error))?;
+    if sections
+        .section_by_name(LittleEndian, RECORDER_INSIDE)
+        .is_some()
+    {
+        return Ok(Recordable {
+            by_itself: true,
+            notes: Vec::new(),
+        });
+    }
     let dynamic = Dynamic::read(&sections, data);
 
-    match interpreter(header, data).map_err(|error| damaged(name, error))? {
+    match interpreter(header, data).map_err(|error| answer::damaged(name, error))? {
         // The loader itself, called as a program, loads what LD_PRELOAD says.
-        None if dynamic.soname.starts_with(b"ld-linux") => return Ok(Vec::new()),
-        None => return Err(is_static(name, &sections)),
+        None if dynamic.soname.starts_with(b"ld-linux") => return Ok(Recordable::default()),
+        None => return Err(answer::is_static(name, is_go(&sections))),
         Some(interpreter) => musl(name, interpreter)?,
     }
     if let Some(runtime) = dynamic.needed.iter().find(|n| sanitizer(n)) {
-        return Err(sanitized(name, &String::from_utf8_lossy(runtime)));
+        return Err(answer::sanitized(name, &String::from_utf8_lossy(runtime)));
     }
     let defined = defined_in(&sections, data, elf::SHT_DYNSYM, |symbol| {
         matches!(
@@ -64,12 +83,15 @@ fn examine(name: &str, data: &[u8]) -> Result<Vec<String>, Failure> {
         )
     });
     if let Some(runtime) = defined.iter().find(|n| n.ends_with("san_init")) {
-        return Err(sanitized(name, runtime));
+        return Err(answer::sanitized(name, runtime));
     }
     if let Some(symbol) = defined.first() {
-        return Err(own_allocator(name, symbol));
+        return Err(answer::own_allocator(name, symbol));
     }
-    Ok(notes(&sections, data))
+    Ok(Recordable {
+        by_itself: false,
+        notes: notes(&sections, data),
+    })
 }
 
 fn architecture(name: &str, data: &[u8]) -> Result<(), Failure> {
@@ -88,36 +110,7 @@ fn architecture(name: &str, data: &[u8]) -> Result<(), Failure> {
     if class == 2 && little && machine == HOST {
         return Ok(());
     }
-    let bits = if class == 1 { "32-bit " } else { "" };
-    let what = match machine {
-        elf::EM_386 => "x86",
-        elf::EM_X86_64 => "x86-64",
-        elf::EM_ARM => "Arm",
-        elf::EM_AARCH64 => "Arm64",
-        elf::EM_RISCV => "RISC-V",
-        elf::EM_PPC64 => "PowerPC",
-        elf::EM_S390 => "s390x",
-        _ => "another architecture",
-    };
-    Err(Failure::new(
-        status::NOT_RECORDED,
-        format!("not recorded: {name} is a {bits}program for {what}"),
-    )
-    .why(format!(
-        "this homefree carries its library for 64-bit {} only, and a process loads libraries of its own kind only",
-        std::env::consts::ARCH
-    ))
-    .advice(format!(
-        "build the program for {0}, or build homefree for the program's architecture",
-        std::env::consts::ARCH
-    )))
-}
-
-fn damaged(name: &str, error: object::read::Error) -> Failure {
-    Failure::new(
-        status::NOT_RECORDED,
-        format!("not recorded: {name} is a damaged or unusual ELF file: {error}"),
-    )
+    Err(answer::other_architecture(name, class == 1, machine))
 }
 
 fn interpreter<'a>(header: &Header, data: &'a [u8]) -> object::read::Result<Option<&'a [u8]>> {
@@ -129,45 +122,13 @@ fn interpreter<'a>(header: &Header, data: &'a [u8]) -> object::read::Result<Opti
     Ok(None)
 }
 
-fn is_static(name: &str, sections: &Sections) -> Failure {
-    let go = sections
-        .section_by_name(LittleEndian, b".go.buildinfo")
-        .is_some();
-    Failure::new(
-        status::NOT_RECORDED,
-        format!("not recorded: {name} is statically linked"),
-    )
-    .why("recording works through LD_PRELOAD, which the dynamic loader reads; a static program starts without a loader")
-    .advice(if go {
-        "it is a Go program; Go has its own heap, which frees nothing by hand: there is nothing to record".into()
-    } else {
-        format!("link it dynamically (no -static; for Rust: a *-linux-gnu target without crt-static), or: {RECORDED}")
-    })
-}
-
 fn musl(name: &str, interpreter: &[u8]) -> Result<(), Failure> {
     let path = Path::new(OsStr::from_bytes(interpreter));
     if interpreter.windows(4).any(|w| w == b"musl") {
-        return Err(Failure::new(
-            status::NOT_RECORDED,
-            format!(
-                "not recorded: {name} is built for musl ({})",
-                path.display()
-            ),
-        )
-        .why(
-            "the library that homefree carries is built for glibc and cannot be loaded beside musl",
-        )
-        .advice(format!(
-            "build the program for glibc (for Rust: a *-linux-gnu target), or: {RECORDED}"
-        )));
+        return Err(answer::musl(name, path));
     }
     if !path.exists() {
-        return Err(Failure::new(
-            status::CANNOT_RUN,
-            format!("{name}: its loader {} does not exist", path.display()),
-        )
-        .advice("install the libc that it was built for"));
+        return Err(answer::no_loader(name, path));
     }
     Ok(())
 }
@@ -184,33 +145,16 @@ fn sanitizer(needed: &[u8]) -> bool {
     .any(|prefix| needed.starts_with(prefix))
 }
 
-fn sanitized(name: &str, runtime: &str) -> Failure {
-    Failure::new(
-        status::NOT_RECORDED,
-        format!("not recorded: {name} is built with a sanitizer ({runtime})"),
-    )
-    .why("a sanitizer replaces malloc itself, must be the first library, and refuses to start after another")
-    .advice("record a build without -fsanitize")
-}
-
-fn own_allocator(name: &str, symbol: &str) -> Failure {
-    Failure::new(
-        status::NOT_RECORDED,
-        format!("not recorded: {name} defines `{symbol}` itself"),
-    )
-    .why("a program's own symbols come before those of any library, so its calls would never reach the recorder")
-    .advice(format!(
-        "build it with the libc's malloc, or with its allocator as a shared library (which is recorded); {RECORDED}"
-    ))
+fn is_go(sections: &Sections) -> bool {
+    sections
+        .section_by_name(LittleEndian, b".go.buildinfo")
+        .is_some()
 }
 
 /// Allocators inside the program under names of their own: seen only where the symbols were not stripped.
 fn notes(sections: &Sections, data: &[u8]) -> Vec<String> {
     let mut notes = Vec::new();
-    if sections
-        .section_by_name(LittleEndian, b".go.buildinfo")
-        .is_some()
-    {
+    if is_go(sections) {
         notes.push("it is a Go program: Go's own heap is not malloc's and is not recorded, only what C code in it allocates".into());
     }
     let inside = defined_in(sections, data, elf::SHT_SYMTAB, |symbol| {
@@ -227,7 +171,8 @@ fn notes(sections: &Sections, data: &[u8]) -> Vec<String> {
     });
     if let Some(symbol) = inside.first() {
         notes.push(format!(
-            "it carries an allocator of its own (`{symbol}`): what goes through that is not recorded, only what goes through the libc's malloc; {RECORDED}"
+            "it carries an allocator of its own (`{symbol}`): what goes through that is not recorded, only what goes through the libc's malloc; {}",
+            answer::RECORDED
         ));
     }
     notes
@@ -291,18 +236,18 @@ impl<'a> Dynamic<'a> {
 mod tests {
     use super::*;
 
-    fn check_file(path: &str) -> Result<Vec<String>, Failure> {
+    fn check_file(path: &str) -> Result<Recordable, Failure> {
         check(Path::new(path))
     }
 
     #[test]
     fn ordinary_programs_and_the_loader_itself_pass() {
-        assert_eq!(check_file("/bin/ls"), Ok(Vec::new()));
+        assert_eq!(check_file("/bin/ls"), Ok(Recordable::default()));
         let ls = std::fs::read("/bin/ls").unwrap();
         let header = Header::parse(&*ls).unwrap();
         let loader = interpreter(header, &ls).unwrap().unwrap();
         let loader = Path::new(OsStr::from_bytes(loader));
-        assert_eq!(check(loader), Ok(Vec::new()));
+        assert_eq!(check(loader), Ok(Recordable::default()));
     }
 
     #[test]
@@ -312,6 +257,21 @@ mod tests {
         assert_eq!(failure.status, status::NOT_RECORDED);
         assert!(failure.what.contains("statically linked"), "{failure}");
         assert!(failure.advice.contains("homefree::Recorded"), "{failure}");
+    }
+
+    #[test]
+    fn a_static_program_that_records_itself_passes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, program) = (dir.path().join("p.c"), dir.path().join("p"));
+        let text = "__attribute__((section(\".homefree_recorded\"), used)) static char mark;\n\
+                    int main(void) { return 0; }\n";
+        std::fs::write(&source, text).unwrap();
+        let built = std::process::Command::new("cc")
+            .args(["-static", "-s", "-o"])
+            .args([&program, &source])
+            .status();
+        assert!(built.unwrap().success());
+        assert!(check(&program).unwrap().by_itself);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What CMD is, looked at before it is started: can it be recorded, and if not, why and what then.
 
+mod answer;
 mod elf;
 mod find;
 mod privilege;
@@ -21,6 +22,8 @@ const SCRIPTS: usize = 5;
 pub struct Program {
     /// The file to start.
     pub path: PathBuf,
+    /// It records itself (`homefree::Recorded`): nothing needs to be preloaded.
+    pub by_itself: bool,
     /// What to say before it starts: parts of its memory that the recorder will not see.
     pub notes: Vec<String>,
 }
@@ -41,8 +44,13 @@ pub fn examine(name: &OsStr, search: Option<&OsStr>) -> Result<Program, Failure>
         let head = head(&file)?;
         if head.starts_with(b"\x7fELF") {
             privilege::check(&file)?;
-            notes.extend(elf::check(&file)?);
-            return Ok(Program { path, notes });
+            let recordable = elf::check(&file)?;
+            notes.extend(recordable.notes);
+            return Ok(Program {
+                path,
+                by_itself: recordable.by_itself,
+                notes,
+            });
         }
         // Without a `#!` line the kernel refuses, and execvp(3) gives the file to the shell.
         let interpreter = match script::interpreter(&head) {

@@ -55,14 +55,8 @@ impl Session {
         variables: Variables,
         status: bool,
     ) -> Result<Recording, Failure> {
-        let library = library::unpack()?;
         let run = run_id()?;
-        let preload = std::env::var_os("LD_PRELOAD");
         let mut environment = vec![
-            (
-                "LD_PRELOAD",
-                Some(library::preload_value(&library, preload.as_deref())),
-            ),
             ("HOMEFREE_DIR", Some(output.folder.clone().into())),
             // One that was inherited belongs to a recording around this one.
             ("HOMEFREE_OUTPUT", output.file.clone().map(Into::into)),
@@ -72,6 +66,12 @@ impl Session {
                 Some(std::process::id().to_string().into()),
             ),
         ];
+        if !program.by_itself {
+            let library = library::unpack()?;
+            let others = std::env::var_os("LD_PRELOAD");
+            let value = library::preload_value(&library, others.as_deref());
+            environment.push(("LD_PRELOAD", Some(value)));
+        }
         environment.extend(variables.into_iter().filter(|(_, value)| value.is_some()));
 
         let shown = status && stderr().is_terminal() && terminal::has_regions();
@@ -101,6 +101,10 @@ impl Session {
     fn outcome(&self, program: &Program, ending: Ending) -> Outcome {
         if self.profiles.found().is_empty() {
             return Outcome::NoProfile;
+        }
+        // The library cannot be seen in it, and need not.
+        if program.by_itself {
+            return Outcome::Recorded;
         }
         if let Some(exe) = self.image.without_recorder() {
             return Outcome::Became(exe);
