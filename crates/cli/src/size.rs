@@ -74,7 +74,8 @@ pub fn many(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", count(number))
 }
 
-/// `part` of `whole` in per cent; `0%` of nothing, `<0.1%` where rounding would hide that there is some.
+/// `part` of `whole` in per cent; `0%` of nothing, `<0.1%` and `>99.9%` where rounding would hide that there
+/// is some, or that it is not all.
 pub fn share(part: u64, whole: u64) -> String {
     if part == 0 || whole == 0 {
         return "0%".into();
@@ -82,6 +83,8 @@ pub fn share(part: u64, whole: u64) -> String {
     let percent = part as f64 / whole as f64 * 100.0;
     if percent < 0.1 {
         "<0.1%".into()
+    } else if part < whole && percent > 99.9 {
+        ">99.9%".into()
     } else {
         format!("{percent:.1}%")
     }
@@ -141,5 +144,7 @@ mod tests {
         assert_eq!(share(0, 0), "0%");
         assert_eq!(share(1, 4), "25.0%");
         assert_eq!(share(1, 1_000_000), "<0.1%");
+        assert_eq!(share(999_999, 1_000_000), ">99.9%");
+        assert_eq!(share(5, 5), "100.0%");
     }
 }
