@@ -19,33 +19,38 @@ impl Clocks {
     }
 }
 
-/// Counts per lifetime bucket, one set of buckets a clock.
+/// Frees per lifetime bucket, one set of buckets a clock. Lifetimes may be measured of a part of the
+/// frees only; they stand for all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Lifetimes {
-    parts: Vec<(usize, Box<[u64; LIFE_BUCKETS]>)>,
+    parts: Vec<(usize, Box<[f64; LIFE_BUCKETS]>)>,
 }
 
 impl Lifetimes {
-    pub fn add(&mut self, clock: usize, buckets: &[u32; LIFE_BUCKETS]) {
-        let part = self.part(clock);
-        for (sum, &n) in part.iter_mut().zip(buckets) {
-            *sum += u64::from(n);
+    /// Adds the measured lifetimes of a flow with `count` frees.
+    pub fn add(&mut self, clock: usize, measured: &[u32; LIFE_BUCKETS], count: u64) {
+        let sum: f64 = measured.iter().map(|&n| f64::from(n)).sum();
+        if sum == 0.0 {
+            return;
+        }
+        let weight = count as f64 / sum;
+        for (sum, &n) in self.part(clock).iter_mut().zip(measured) {
+            *sum += f64::from(n) * weight;
         }
     }
 
     pub fn merge(&mut self, other: &Lifetimes) {
         for (clock, buckets) in &other.parts {
-            let part = self.part(*clock);
-            for (sum, &n) in part.iter_mut().zip(buckets.iter()) {
-                *sum = sum.saturating_add(n);
+            for (sum, n) in self.part(*clock).iter_mut().zip(buckets.iter()) {
+                *sum += n;
             }
         }
     }
 
-    fn part(&mut self, clock: usize) -> &mut [u64; LIFE_BUCKETS] {
+    fn part(&mut self, clock: usize) -> &mut [f64; LIFE_BUCKETS] {
         let at = self.parts.iter().position(|(c, _)| *c == clock);
         let at = at.unwrap_or_else(|| {
-            self.parts.push((clock, Box::new([0; LIFE_BUCKETS])));
+            self.parts.push((clock, Box::new([0.0; LIFE_BUCKETS])));
             self.parts.len() - 1
         });
         &mut self.parts[at].1
@@ -57,13 +62,13 @@ impl Lifetimes {
         let mut steps: Vec<(f64, f64, f64)> = Vec::new();
         for (clock, buckets) in &self.parts {
             let tick = clocks.tick_ns.get(*clock)?;
-            for (b, &n) in buckets.iter().enumerate().filter(|(_, n)| **n > 0) {
+            for (b, &n) in buckets.iter().enumerate().filter(|(_, n)| **n > 0.0) {
                 let floor = life_bucket_floor(b) as f64;
                 let ceiling = match b + 1 {
                     LIFE_BUCKETS => floor * 1.5,
                     next => life_bucket_floor(next) as f64,
                 };
-                steps.push((floor * tick, ceiling * tick, n as f64));
+                steps.push((floor * tick, ceiling * tick, n));
             }
         }
         steps.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -97,11 +102,28 @@ mod tests {
             for i in 1..=1000u64 {
                 buckets[life_bucket(i * 1000 / tick)] += 1;
             }
-            life.add(clock, &buckets);
+            // Measured one in four.
+            life.add(clock, &buckets, 4_000);
         }
         for (q, expected) in [(0.5, 500_000.0), (0.99, 990_000.0)] {
             let got = life.quantile(&clocks, q).unwrap();
             assert!((got / expected - 1.0).abs() < 0.25, "{q}: {got}");
         }
+    }
+
+    #[test]
+    fn a_flow_measured_in_part_weighs_as_much_as_its_frees() {
+        let mut clocks = Clocks::default();
+        let clock = clocks.intern(1.0);
+        let mut life = Lifetimes::default();
+        let at = |ns: u64, n: u32| {
+            let mut buckets = [0; LIFE_BUCKETS];
+            buckets[life_bucket(ns)] = n;
+            buckets
+        };
+        life.add(clock, &at(1_000_000, 100), 1_600);
+        life.add(clock, &at(1_000, 400), 400);
+        let median = life.quantile(&clocks, 0.5).unwrap();
+        assert!(median > 500_000.0, "{median}");
     }
 }

@@ -262,7 +262,7 @@ impl Merged {
             sums.freed.add(freed);
             add(&mut sums.samples, head.samples);
             if let Some(clock) = clock {
-                sums.life.add(clock, &flow.life);
+                sums.life.add(clock, &flow.life, head.count);
             }
             if !key.home {
                 self.roles[key.free_role as usize].freed_remote.add(freed);

@@ -53,8 +53,8 @@ fn first_argument(list: &str) -> &str {
     list.trim()
 }
 
-/// A callable without its parameters: `worker(int)` → `worker`, `void (*)(int)` stays, and a closure is
-/// named by the function it stands in: `main::{lambda()#1}` → `main::{lambda#1}`.
+/// A callable without its parameters: `worker(int)` → `worker`, and a closure is named by the function
+/// it stands in: `main::{lambda(int)#1}::_FUN(void*)` → `main::{lambda#1}`.
 fn called_name(function: &str) -> String {
     if function.contains("(*)") {
         return function.to_owned();
@@ -63,6 +63,7 @@ fn called_name(function: &str) -> String {
     if let Some((head, _)) = function.split_once("::*)") {
         return head.rsplit('(').next().unwrap_or(head).to_owned();
     }
+    let function = function.replace("(anonymous namespace)::", "");
     let mut out = String::new();
     let mut depth = 0;
     for c in function.chars() {
@@ -74,8 +75,11 @@ fn called_name(function: &str) -> String {
         }
     }
     let out = out.trim().trim_end_matches(" const").trim();
+    // The function that stands for a closure without captures; the clone that GCC made of a function.
+    let out = out.trim_end_matches("::_FUN");
+    let out = out.split(" [clone").next().unwrap_or(out).trim_end();
     if out.is_empty() {
-        function.to_owned()
+        function
     } else {
         out.to_owned()
     }
@@ -202,6 +206,14 @@ mod tests {
                 "Server",
             ),
             ("consume", "consume"),
+            (
+                "node::(anonymous namespace)::PlatformWorkerThread(void*)",
+                "node::PlatformWorkerThread",
+            ),
+            (
+                "node::Worker::Start(int const&)::{lambda(void*)#1}::_FUN(void*)",
+                "node::Worker::Start::{lambda#1}",
+            ),
         ] {
             assert_eq!(role(function), name);
         }
