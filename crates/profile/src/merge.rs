@@ -6,7 +6,7 @@ use crate::open::Profile;
 use crate::symbols::{Module, ModuleKind, Symbolizer};
 use homefree_wire::records::role_kind;
 use homefree_wire::{bank, flow, node};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Frames followed from a node; more than any recorder keeps, and an end to cycles in damaged files.
 const MAX_FRAMES: usize = 1024;
@@ -172,8 +172,9 @@ pub(crate) struct Merged {
     pub modules: Vec<Module>,
     pub stacks: Stacks,
     pub roles: Vec<Role>,
-    pub sites: HashMap<(RoleId, StackId), SiteSums>,
-    pub flows: HashMap<FlowKey, FlowSums>,
+    pub sites: BTreeMap<(RoleId, StackId), SiteSums>,
+    /// Ordered, so that sums of fractions are the same in every run.
+    pub flows: BTreeMap<FlowKey, FlowSums>,
     pub asides: Asides,
     pub threads: u64,
     pub clocks: Clocks,

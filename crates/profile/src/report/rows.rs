@@ -103,7 +103,7 @@ impl Report {
     fn worth_showing(&self, rows: &[Row]) -> usize {
         let least = self.totals.frees_remote / 1000;
         let worth = rows.iter().take_while(|r| r.freed.count > least).count();
-        worth.max(HANDFUL).min(DEFAULT_TOP)
+        worth.clamp(HANDFUL, DEFAULT_TOP)
     }
 
     fn row_key(&self, key: &FlowKey) -> Key {
@@ -120,7 +120,7 @@ impl Report {
         }
     }
 
-    /// Flows that pass the filters, in no order.
+    /// Flows that pass the filters, in the order of their keys.
     fn matching_flows(&self, home: bool) -> impl Iterator<Item = (&FlowKey, &FlowSums)> {
         self.merged.flows.iter().filter(move |(key, _)| {
             key.home == home

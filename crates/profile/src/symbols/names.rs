@@ -35,6 +35,11 @@ pub(crate) fn role(function: &str) -> String {
             return called_name(called);
         }
     }
+    // Every thread that the standard library starts begins here: it tells nothing but that.
+    let of_library = function.contains("std::sys::") && function.ends_with("thread_start");
+    if of_library || function.starts_with("execute_native_thread_routine") {
+        return "std::thread".to_owned();
+    }
     called_name(function)
 }
 
@@ -97,6 +102,9 @@ const DEFAULT_ARGUMENTS: &[&str] = &[
 
 /// Shortens what only repeats itself in C++ names: default arguments, ABI marks, the string type.
 pub(crate) fn shorten(function: &str) -> String {
+    if function.contains("{{closure}}") {
+        return function.replace("{{closure}}", "{closure}");
+    }
     if !function.contains("std::") && !function.contains("[abi:") {
         return function.to_owned();
     }
@@ -206,6 +214,14 @@ mod tests {
                 "Server",
             ),
             ("consume", "consume"),
+            (
+                "<std::sys::thread::unix::Thread>::new::thread_start",
+                "std::thread",
+            ),
+            (
+                "std::sys::pal::unix::thread::Thread::new::thread_start",
+                "std::thread",
+            ),
             (
                 "node::(anonymous namespace)::PlatformWorkerThread(void*)",
                 "node::PlatformWorkerThread",

@@ -3,7 +3,7 @@
 use super::{BOLD, DIM, INDENT, Page, REMOTE, ROLE, WIDE, percent};
 use crate::merge::{FlowKey, RoleId, Tally};
 use crate::report::By;
-use crate::report::fit::{cut_middle, left, right, width};
+use crate::report::fit::{cut_middle, left, right, width, wrap};
 use crate::report::rows::{Key, Row};
 use crate::report::units::{bytes, count, duration, share};
 use crate::site::Site;
@@ -84,13 +84,19 @@ impl Page<'_> {
             return;
         }
         let plural = if more == 1 { "" } else { "s" };
+        let of = match report.hidden_frees {
+            0 => String::new(),
+            n => format!(
+                " with {} of the remote frees",
+                share(n, report.totals().frees_remote)
+            ),
+        };
         let text = format!(
-            "{} more {what}{plural} with {} of the remote frees; --top {} shows them",
+            "{} more {what}{plural}{of}; --top {} shows them",
             count(more as u64),
-            share(report.hidden_frees, report.totals().frees_remote),
             report.matched
         );
-        for line in crate::report::fit::wrap(&text, self.columns) {
+        for line in wrap(&text, self.columns) {
             lines.push(self.paint(DIM, &line));
         }
         lines.push(String::new());
