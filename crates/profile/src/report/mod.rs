@@ -290,4 +290,14 @@ impl Input {
             all_free_stacks: header.free_stacks != 0,
         }
     }
+
+    /// File name of the program; the profile's where that is not known.
+    fn program(&self) -> &str {
+        let path = if self.exe.is_empty() {
+            &self.path
+        } else {
+            &self.exe
+        };
+        path.rsplit('/').next().unwrap_or(path)
+    }
 }

@@ -7,6 +7,8 @@ use crate::site::Site;
 use crate::symbols::{Known, Module};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+const NO_LINES: &str = "no debug information, so functions have no lines and inlined ones are not told apart; build with -g or install debug symbols";
+
 /// Modules named in one sentence.
 const MODULES_NAMED: usize = 6;
 
@@ -46,11 +48,22 @@ impl Report {
     /// One line for each reason why shown places have no names.
     fn missing_symbols(&self) -> Vec<String> {
         let mut by_reason: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for id in self.shown_modules() {
+        let (nameless, lineless) = self.shown_modules();
+        let why_lineless = |known| {
+            let without = matches!(known, Known::Exported | Known::Functions);
+            without.then(|| NO_LINES.to_owned())
+        };
+        let all = nameless.union(&lineless).copied();
+        for id in all {
             let (Some(module), Some(known)) = (self.module(id), self.symbolizer.known(id)) else {
                 continue;
             };
-            if let Some(reason) = why_nameless(known, module) {
+            let reason = if nameless.contains(&id) {
+                why_nameless(known, module)
+            } else {
+                why_lineless(known)
+            };
+            if let Some(reason) = reason {
                 // The build id is what the symbols are looked for by.
                 let name = match module.build_id_hex().filter(|_| known == Known::Exported) {
                     Some(id) => format!("{} (build id {id})", module.short()),
@@ -72,13 +85,20 @@ impl Report {
             .collect()
     }
 
-    /// Modules of the shown sites (in JSON: frames) that have no name.
-    fn shown_modules(&self) -> BTreeSet<u32> {
-        let mut modules = BTreeSet::new();
-        let mut see = |site: &Site| {
-            if let Site::Address { module, .. } = site {
-                modules.insert(*module);
+    /// Modules of the shown sites (with whole stacks: of their frames too) that have no name, and of
+    /// those with a name but no line.
+    fn shown_modules(&self) -> (BTreeSet<u32>, BTreeSet<u32>) {
+        let (mut nameless, mut lineless) = (BTreeSet::new(), BTreeSet::new());
+        let mut see = |site: &Site| match site {
+            Site::Address { module, .. } => {
+                nameless.insert(*module);
             }
+            Site::Function {
+                module, file: None, ..
+            } => {
+                lineless.insert(*module);
+            }
+            Site::Function { .. } | Site::None => {}
         };
         for row in &self.rows {
             match &row.key {
@@ -105,10 +125,10 @@ impl Report {
             .flat_map(|s| self.merged.stacks.frames(s))
         {
             if self.symbolizer.answered(frame).is_empty() {
-                modules.insert(frame.module);
+                nameless.insert(frame.module);
             }
         }
-        modules
+        (nameless, lineless)
     }
 }
 

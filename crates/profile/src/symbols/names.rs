@@ -10,20 +10,25 @@ pub(crate) fn demangle(raw: &str) -> String {
     }
     if raw.starts_with("_Z") || raw.starts_with("__Z") {
         let options = cpp_demangle::DemangleOptions::new().no_return_type();
-        let symbol = cpp_demangle::Symbol::new_with_options(
-            raw,
-            &cpp_demangle::ParseOptions::default().recursion_limit(160),
-        );
-        if let Some(name) = symbol
-            .ok()
-            .and_then(|s| s.demangle_with_options(&options).ok())
-        {
-            return text(name.as_bytes());
+        let limits = cpp_demangle::ParseOptions::default().recursion_limit(160);
+        let symbol = cpp_demangle::Symbol::new_with_options(raw, &limits).ok();
+        let name = symbol.and_then(|s| s.demangle_with_options(&options).ok());
+        if let Some(name) = name {
+            return text(without_empty_packs(name).as_bytes());
         }
     }
     // Symbol versions of the dynamic table, copies made by the optimizer.
     let plain = raw.split("@@").next().unwrap_or(raw);
     text(plain.as_bytes())
+}
+
+/// `make_unique<T>()` rather than `make_unique<T, >(&&)`, as an empty parameter pack comes out.
+fn without_empty_packs(name: String) -> String {
+    if !name.contains(", >") {
+        return name;
+    }
+    let name = name.replace(", >", ">").replace("(&&)", "()");
+    name.replace(", &&)", ")")
 }
 
 /// Name of a role from the name of its start function.
@@ -163,6 +168,10 @@ mod tests {
                 "std::vector<int, std::allocator<int> >::push_back(int const&)",
             ),
             ("_Znwm", "operator new(unsigned long)"),
+            (
+                "_ZSt11make_uniqueI7RequestJEENSt8__detail9_MakeUniqIT_E15__single_objectEDpOT0_",
+                "std::make_unique<Request>()",
+            ),
             ("malloc@@GLIBC_2.2.5", "malloc"),
             ("main", "main"),
             ("_Zbroken", "_Zbroken"),

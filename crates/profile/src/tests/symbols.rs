@@ -137,6 +137,16 @@ fn a_stripped_library_has_exported_names_only_and_that_is_said() {
 }
 
 #[test]
+fn functions_without_lines_are_said() {
+    let library = Library::build(&["-Wl,--build-id"]);
+    run("strip", &["--strip-debug", &library.file("libnested.so")]);
+    assert_eq!(names(library.honest()), [("outermost".to_owned(), false)]);
+    let text = text(&report(vec![library.honest()], &Options::default()), 200);
+    assert!(text.contains("outermost  libnested.so"), "{text}");
+    assert!(text.contains("no debug information"), "{text}");
+}
+
+#[test]
 fn a_separate_debug_file_is_found_by_its_link() {
     for id in ["-Wl,--build-id", "-Wl,--build-id=none"] {
         let library = Library::build(&[id]);

@@ -95,11 +95,11 @@ impl Page<'_> {
                 (title.clone(), facts)
             }
             many => {
-                let mut commands: Vec<_> = many.iter().map(|i| i.command.as_str()).collect();
-                commands.sort_unstable();
-                commands.dedup();
+                let mut programs: Vec<_> = many.iter().map(|i| i.program()).collect();
+                programs.sort_unstable();
+                programs.dedup();
                 (
-                    commands.join(" + "),
+                    programs.join(", "),
                     vec![format!("{} profiles", many.len())],
                 )
             }
