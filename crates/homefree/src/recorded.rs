@@ -5,6 +5,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use homefree_record::{self as record, Registers};
 use homefree_thread::{Slot, slot};
 
+/// Tells `homefree record` that the program records itself: it needs no preloaded library.
+#[used]
+#[unsafe(link_section = ".homefree_recorded")]
+static MARK: u8 = 0;
+
 /// Passes every request on to `A` and records it.
 ///
 /// A thread's role is its name when it was first seen or when it ended, whichever is newer: the calls

@@ -109,7 +109,3 @@ pub(crate) fn malloc_usable_size(p: Ptr) -> usize {
     // SAFETY: a block from here has its size in front.
     unsafe { p.cast::<u8>().sub(8).cast::<usize>().read() }
 }
-
-pub(crate) fn free_sized(_: Ptr, _: usize) {}
-
-pub(crate) fn free_aligned_sized(_: Ptr, _: usize, _: usize) {}

@@ -8,8 +8,6 @@ use crate::{bootstrap, registers, slot};
 use core::arch::naked_asm;
 use core::ffi::c_int;
 use homefree_record as record;
-use homefree_record::Registers;
-use homefree_thread::Slot;
 
 /// `stub!(name, inner, registers free after the arguments)`.
 macro_rules! stub {
@@ -44,8 +42,10 @@ stub!(aligned_alloc, aligned_alloc_hook, "rdx", "rcx");
 stub!(valloc, valloc_hook, "rsi", "rdx");
 stub!(pvalloc, pvalloc_hook, "rsi", "rdx");
 stub!(posix_memalign, posix_memalign_hook, "rcx", "r8");
-stub!(free_sized, free_sized_hook, "rdx", "rcx");
-stub!(free_aligned_sized, free_aligned_sized_hook, "rcx", "r8");
+// C23: what they know besides the address is not needed. (Forwarded to `free`, which every allocator
+// has; these few have yet.)
+stub!(free_sized, free_hook, "rsi", "rdx");
+stub!(free_aligned_sized, free_hook, "rsi", "rdx");
 
 /// Notes what an allocation returned.
 ///
@@ -145,12 +145,7 @@ unsafe extern "C" fn posix_memalign_hook(
 /// # Safety
 /// As [`note`].
 #[inline(always)]
-unsafe fn note_free(
-    p: Ptr,
-    sp: *const usize,
-    fp: usize,
-    freed: impl FnOnce(&Slot, usize, Registers),
-) -> bool {
+unsafe fn note_free(p: Ptr, sp: *const usize, fp: usize) -> bool {
     if p.is_null() {
         return true;
     }
@@ -158,37 +153,15 @@ unsafe fn note_free(
         return false;
     }
     // SAFETY: the caller's promise.
-    freed(slot(), p as usize, unsafe { registers(sp, fp) });
+    record::freed(slot(), p as usize, unsafe { registers(sp, fp) });
     true
 }
 
 unsafe extern "C" fn free_hook(p: Ptr, sp: *const usize, fp: usize) {
     // SAFETY: see above.
-    if unsafe { note_free(p, sp, fp, record::freed) } {
+    if unsafe { note_free(p, sp, fp) } {
         // SAFETY: see above.
         unsafe { NEXT.free.get()(p) }
-    }
-}
-
-unsafe extern "C" fn free_sized_hook(p: Ptr, size: usize, sp: *const usize, fp: usize) {
-    // SAFETY: see above.
-    if unsafe { note_free(p, sp, fp, record::freed_by_outer) } {
-        // SAFETY: see above.
-        unsafe { NEXT.free_sized.get()(p, size) }
-    }
-}
-
-unsafe extern "C" fn free_aligned_sized_hook(
-    p: Ptr,
-    align: usize,
-    size: usize,
-    sp: *const usize,
-    fp: usize,
-) {
-    // SAFETY: see above.
-    if unsafe { note_free(p, sp, fp, record::freed_by_outer) } {
-        // SAFETY: see above.
-        unsafe { NEXT.free_aligned_sized.get()(p, align, size) }
     }
 }
 

@@ -47,15 +47,8 @@ impl<F: Copy> Next<F> {
     }
 }
 
-/// Has the C library free the text of a failed look-up, while we are at it unseen.
-fn forget_error() {
-    // SAFETY: plain calls; the first returns the text, the second frees it.
-    unsafe {
-        libc::dlerror();
-        libc::dlerror();
-    }
-}
-
+/// Looks a name up behind us. Only for names that are there: a look-up that fails has the C library
+/// make a message, under locks that the program may hold.
 fn find(name: &CStr) -> *mut c_void {
     // SAFETY: a NUL-terminated name.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
@@ -123,16 +116,6 @@ functions! {
     posix_memalign c"posix_memalign" (out: *mut Ptr, align: usize, size: usize) -> c_int
         = { let _ = (out, align, size); libc::ENOMEM };
     malloc_usable_size c"malloc_usable_size" (p: Ptr) -> usize = { let _ = p; 0 };
-    free_sized c"free_sized" (p: Ptr, size: usize) -> () = {
-        let _ = size;
-        // SAFETY: the caller's own promise, passed on.
-        unsafe { NEXT.free.get()(p) }
-    };
-    free_aligned_sized c"free_aligned_sized" (p: Ptr, align: usize, size: usize) -> () = {
-        let _ = (align, size);
-        // SAFETY: the caller's own promise, passed on.
-        unsafe { NEXT.free.get()(p) }
-    };
 }
 
 const NEW: usize = 0;
@@ -148,10 +131,7 @@ fn resolve() -> bool {
     loop {
         match STATE.compare_exchange(NEW, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                record::quietly(crate::slot(), || {
-                    resolve_all();
-                    forget_error();
-                });
+                record::quietly(crate::slot(), resolve_all);
                 // SAFETY: plain calls of the next allocator: a block of the smallest size and its room.
                 let room = unsafe {
                     let p = NEXT.malloc.get()(1);

@@ -159,19 +159,27 @@ fn node(thread: &mut Thread, regs: Registers) -> u32 {
     thread.unwinder.take(regs)
 }
 
-/// The call that [`crate::enter`] announced, if `regs` is a call made on its behalf. It may have been
-/// left by an exception: then its return address is not where it was, or not near.
+/// The call that [`crate::enter`] announced, if `regs` is a call made on its behalf.
 #[cold]
 fn outer(thread: &mut Thread, regs: Registers) -> Registers {
-    let outer = thread.outer;
-    let near = outer.sp.wrapping_sub(regs.sp) < 1024;
-    // SAFETY: between this call's stack pointer and 1024 bytes up, below where the thread's stack was
-    // already in use when `enter` was called.
-    if near && unsafe { *((outer.sp - 8) as *const usize) } == outer.pc {
-        return outer;
+    if inside_outer(thread, regs) {
+        return thread.outer;
     }
     thread.outer.sp = 0;
     regs
+}
+
+/// Whether the call that [`crate::enter`] announced is still under way around the call `regs`. It may
+/// have been left by an exception: then its return address is not where it was, or not near.
+pub(crate) fn inside_outer(thread: &Thread, regs: Registers) -> bool {
+    let outer = thread.outer;
+    let distance = outer.sp.wrapping_sub(regs.sp);
+    // SAFETY: between this call's stack pointer and 1024 bytes up, on a stack that was in use there
+    // when `enter` was called.
+    outer.sp != 0
+        && distance != 0
+        && distance < 1024
+        && unsafe { *((outer.sp - 8) as *const usize) } == outer.pc
 }
 
 #[inline(always)]

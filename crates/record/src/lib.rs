@@ -137,7 +137,10 @@ pub fn enter(slot: &Slot, regs: Registers) {
         && slot.busy.get() == 0
     {
         thread.last_block = 0;
-        thread.outer = regs;
+        // Of operators that call each other the outermost is the program's call.
+        if !event::inside_outer(thread, regs) {
+            thread.outer = regs;
+        }
     }
 }
 
@@ -149,7 +152,7 @@ pub fn leave(slot: &Slot, address: usize) -> bool {
     match unsafe { slot.record.get().cast::<threads::Thread>().as_mut() } {
         Some(thread) if slot.busy.get() == 0 => {
             thread.outer.sp = 0;
-            core::mem::replace(&mut thread.last_block, 0) == address
+            thread.last_block == address
         }
         _ => false,
     }

@@ -8,7 +8,7 @@ use crate::arena::ARENA;
 use crate::{nodes, unwind};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use homefree_thread::Lock;
 use homefree_wire::{PAGE, PageHead, kind, records};
 
@@ -65,10 +65,21 @@ fn dl_find_object() -> Option<FindObject> {
     None
 }
 
+/// `_dl_find_object` knows no object, not even ours: a static program. Such a one has one object, which
+/// the other way finds.
+static STATIC: AtomicBool = AtomicBool::new(false);
+
+/// Finds out how to ask for objects. Once, before the first.
+pub(crate) fn init() {
+    if object(init as *const () as usize).is_none() {
+        STATIC.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The object mapped at an address. The name is only valid while the object stays loaded, which it does
 /// while one of its frames is on the caller's stack.
 pub(crate) fn object(address: usize) -> Option<Object> {
-    let Some(find) = dl_find_object() else {
+    let Some(find) = dl_find_object().filter(|_| !STATIC.load(Ordering::Relaxed)) else {
         return iterate(address);
     };
     // SAFETY: an all-zero result is a valid value.

@@ -144,6 +144,7 @@ fn start_once() -> bool {
     if !config.record || !shadow::init() || !ARENA.reserve() {
         return false;
     }
+    modules::init();
     write_header(process, clock::choose());
     let mut path = [0; PATH];
     let len = sys::read_link(c"/proc/self/exe", &mut path);

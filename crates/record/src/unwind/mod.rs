@@ -3,21 +3,25 @@
 //! Each frame is left by a compact rule for its address (see [`rules`]), found once from the module's
 //! call-frame information and cached. What makes it cheap is the thread's last stack: the outer frames
 //! of two stacks taken one after the other are mostly the same frames. A frame is known to be the same
-//! as before by its address, stack pointer and frame pointer; its caller is the same if the two slots
-//! that the rule reads still hold what they held; and so on outwards. That induction makes the reuse
-//! exact, not a guess, and turns a chain of dependent loads into independent ones.
+//! as before by its address and stack pointer (and its frame pointer, where a rule further out depends
+//! on it); its caller is the same if the slots that the rule reads still hold what they held; and so on
+//! outwards. That induction makes the reuse exact, not a guess, and turns a chain of dependent loads
+//! into comparisons that do not depend on each other.
 //!
-//! Reads are confined to the thread's stack ([`stack`]).
+//! Reads are confined to the thread's stack ([`stack`]). On other stacks (coroutines, signal stacks)
+//! nothing is reused: they may have been unmapped meanwhile.
 
 mod cfi;
+mod checks;
 pub(crate) mod rules;
 mod stack;
 
 use crate::config::MAX_DEPTH;
 use crate::nodes;
+use checks::Checks;
 use homefree_wire::{node, stacks};
 pub(crate) use rules::forget as forget_rules;
-use rules::{Ending, Step};
+use rules::{Ending, Slot};
 pub(crate) use stack::Bounds;
 
 /// Registers of a call: the frame that called, as it is right after the call returns.
@@ -35,14 +39,23 @@ pub struct Registers {
 #[derive(Clone, Copy)]
 struct Frame {
     regs: Registers,
-    /// Where the caller's `fp` was read; 0 where it is `regs.fp` itself, 1 where the frame can not be
-    /// reused from here on.
-    fp_slot: usize,
     node: u32,
+    /// The first so many checks vouch for all callers; [`NEVER`] if none can.
+    checks: u16,
+    /// A rule from here on outwards depends on this frame's `fp`.
+    fp_matters: bool,
 }
 
-const SAME_FP: usize = 0;
-const NO_REUSE: usize = 1;
+/// A frame found anew, and how it was left.
+#[derive(Clone, Copy)]
+struct Fresh {
+    regs: Registers,
+    slot: Slot,
+    uses_fp: bool,
+}
+
+/// More checks than there are.
+const NEVER: u16 = u16::MAX;
 
 const CACHE: usize = 256;
 
@@ -55,16 +68,28 @@ struct Cached {
 
 /// A thread's stack-taking state.
 pub(crate) struct Unwinder {
-    /// The last stack: `last[top..]`, innermost first.
-    last: [Frame; MAX_DEPTH],
-    top: usize,
+    len: usize,
     /// The last stack was cut by the depth limit.
     last_deep: bool,
-    fresh: [Frame; MAX_DEPTH],
-    cache: [Cached; CACHE],
-    pub bounds: Bounds,
-    depth: usize,
     mode: u32,
+    depth: usize,
+    pub bounds: Bounds,
+    checks: Checks,
+    /// The last stack, outermost frame first.
+    last: [Frame; MAX_DEPTH],
+    /// Frames found anew, innermost first.
+    fresh: [Fresh; MAX_DEPTH],
+    cache: [Cached; CACHE],
+}
+
+impl Frame {
+    /// Whether a frame with these registers is this one.
+    #[inline(always)]
+    fn is(&self, regs: Registers) -> bool {
+        self.regs.pc == regs.pc
+            && self.regs.sp == regs.sp
+            && (!self.fp_matters || self.regs.fp == regs.fp)
+    }
 }
 
 impl Unwinder {
@@ -78,7 +103,7 @@ impl Unwinder {
     /// Forgets addresses: a module may have gone.
     #[cold]
     pub fn forget(&mut self) {
-        self.top = MAX_DEPTH;
+        self.len = 0;
         self.last_deep = false;
         self.cache = [Cached {
             pc: 0,
@@ -89,118 +114,121 @@ impl Unwinder {
 
     /// The node of the stack that starts at `regs`; 0 where no node was to be had.
     #[inline]
-    pub fn take(&mut self, regs: Registers) -> u32 {
+    pub fn take(&mut self, mut regs: Registers) -> u32 {
         if self.mode == stacks::NONE {
             return self.intern(0, regs.pc as u64);
         }
-        // The commonest case: the same call on the same stack.
-        if let Some(first) = self.last.get(self.top)
-            && first.regs == regs
-            && !self.last_deep
-            && self.verified(self.top) == MAX_DEPTH
-        {
-            return first.node;
-        }
-        self.walk(regs)
-    }
-
-    /// Checks, from the frame at `from` outwards, that each caller is what it was. Returns the index of
-    /// the first frame that is not known to be, `MAX_DEPTH` if all are.
-    #[inline]
-    fn verified(&self, from: usize) -> usize {
-        let mut at = from;
-        while at + 1 < MAX_DEPTH {
-            let (frame, caller) = (&self.last[at], &self.last[at + 1]);
-            if frame.fp_slot == NO_REUSE {
-                return at + 1;
-            }
-            let fp = if frame.fp_slot == SAME_FP {
-                frame.regs.fp
-            } else {
-                // SAFETY: the slot was inside the stack when this chain was walked. All frames inside of
-                // it have just been found unchanged, so it is the slot that a walk would read now.
-                unsafe { *(frame.fp_slot as *const usize) }
-            };
-            // SAFETY: as above, for the return address.
-            let pc = unsafe { *((caller.regs.sp - 8) as *const usize) };
-            if pc != caller.regs.pc || fp != caller.regs.fp {
-                return at + 1;
-            }
-            at += 1;
-        }
-        MAX_DEPTH
-    }
-
-    #[inline(never)]
-    fn walk(&mut self, regs: Registers) -> u32 {
-        let high = self.bounds.high(regs.sp);
-        let mut regs = regs;
+        let (high, mut seen, held) = self.reusable(regs.sp);
         let mut count = 0;
-        let mut seen = self.top;
-        // Flags of the outermost frame; `base` is where the reused part of the last stack starts.
-        let (flags, base) = 'walk: loop {
-            while seen < MAX_DEPTH && self.last[seen].regs.sp < regs.sp {
-                seen += 1;
+        // Flags of the outermost frame; `base` frames of the last stack stay.
+        let (flags, base) = loop {
+            while seen > 0 && self.last[seen - 1].regs.sp < regs.sp {
+                seen -= 1;
             }
-            if seen < MAX_DEPTH && self.last[seen].regs == regs {
-                let end = self.verified(seen);
-                let total = count + MAX_DEPTH - seen;
-                let whole = end == MAX_DEPTH
-                    && if self.last_deep {
-                        total == self.depth
-                    } else {
-                        total <= self.depth
-                    };
-                if whole {
-                    break 'walk (0, seen);
+            if seen > 0 {
+                let known = &self.last[seen - 1];
+                if known.is(regs) && known.checks <= held && count + seen <= self.depth {
+                    break (0, seen);
                 }
-                // The frames up to `end` are as they were; their callers, or how far to go, are not.
-                let end = end.max(seen + 1);
-                while seen < end && count < self.depth {
-                    self.fresh[count] = self.last[seen];
-                    count += 1;
-                    seen += 1;
-                }
-                regs = self.fresh[count - 1].regs;
-            } else {
-                self.fresh[count] = Frame {
-                    regs,
-                    fp_slot: NO_REUSE,
-                    node: 0,
-                };
-                count += 1;
             }
+            if count == self.depth {
+                break (node::DEEP, 0);
+            }
+            let fresh = &mut self.fresh[count];
+            count += 1;
+            fresh.regs = regs;
             match rules::step(self.mode, regs, high) {
-                Ok(Step { caller, fp_slot }) => {
-                    self.fresh[count - 1].fp_slot = fp_slot;
-                    if count == self.depth {
-                        break 'walk (node::DEEP, MAX_DEPTH);
-                    }
-                    regs = caller;
+                Ok(step) => {
+                    fresh.slot = step.slot;
+                    fresh.uses_fp = step.uses_fp;
+                    regs = step.caller;
                 }
-                Err(Ending::Complete) => break 'walk (0, MAX_DEPTH),
-                Err(Ending::Cut) => break 'walk (node::CUT, MAX_DEPTH),
-                Err(Ending::Signal) => break 'walk (node::SIGNAL, MAX_DEPTH),
+                Err(ending) => {
+                    fresh.slot = Slot::Same;
+                    fresh.uses_fp = false;
+                    break (ending.flags(), 0);
+                }
             }
         };
-        if base == MAX_DEPTH {
+        if count == 0 {
+            return self.last[base - 1].node;
+        }
+        if base == 0 {
             self.last_deep = flags == node::DEEP;
         }
-        let mut parent = self.last.get(base).map_or(0, |f| f.node);
+        self.replace(count, base, flags)
+    }
+
+    /// Where this stack ends, how many frames of the last one may be looked at, and how many of the
+    /// checks, outermost first, hold.
+    #[inline]
+    fn reusable(&mut self, sp: usize) -> (usize, usize, u16) {
+        let Some(high) = self.bounds.own_high(sp) else {
+            return (self.bounds.foreign_high(sp), 0, 0);
+        };
+        if self.last_deep {
+            return (high, 0, 0);
+        }
+        // Frames inside of the calling one have been left.
+        let mut seen = self.len;
+        while seen > 0 && self.last[seen - 1].regs.sp < sp {
+            seen -= 1;
+        }
+        let wanted = match seen {
+            0 => 0,
+            _ => self.last[seen - 1].checks,
+        };
+        let wanted = if wanted == NEVER {
+            2 * MAX_DEPTH as u16
+        } else {
+            wanted
+        };
+        (high, seen, self.checks.held(wanted))
+    }
+
+    /// Makes the `count` fresh frames on top of `base` old ones the last stack; returns its node.
+    #[inline]
+    fn replace(&mut self, count: usize, base: usize, mut flags: u64) -> u32 {
+        let mut caller = if base > 0 {
+            Some(self.last[base - 1])
+        } else {
+            None
+        };
+        self.checks.len = caller.map_or(0, |f| f.checks);
+        self.len = base;
         for at in (0..count).rev() {
-            let outermost = at == count - 1 && base == MAX_DEPTH;
-            let pc = self.fresh[at].regs.pc as u64 & node::PC_MASK;
-            parent = self.intern(parent, pc | if outermost { flags } else { 0 });
-            self.fresh[at].node = parent;
-            if parent == 0 {
+            let Fresh {
+                regs,
+                slot,
+                uses_fp,
+            } = self.fresh[at];
+            let parent = caller.map_or(0, |f| f.node);
+            let node = self.intern(parent, regs.pc as u64 & node::PC_MASK | flags);
+            if node == 0 {
                 // No room for nodes: nothing to reuse.
-                self.top = MAX_DEPTH;
+                self.len = 0;
                 return 0;
             }
+            flags = 0;
+            let mut frame = Frame {
+                regs,
+                node,
+                checks: 0,
+                fp_matters: uses_fp,
+            };
+            if let Some(caller) = caller {
+                frame.fp_matters |= slot == Slot::Same && caller.fp_matters;
+                frame.checks = if slot == Slot::Unknown || caller.checks == NEVER {
+                    NEVER
+                } else {
+                    self.checks.add(slot, &caller)
+                };
+            }
+            self.last[self.len] = frame;
+            self.len += 1;
+            caller = Some(frame);
         }
-        self.top = base - count;
-        self.last[self.top..base].copy_from_slice(&self.fresh[..count]);
-        parent
+        caller.map_or(0, |f| f.node)
     }
 
     #[inline]
@@ -219,7 +247,9 @@ impl Unwinder {
 /// Start address of the function that a thread was started with: of the outermost frame that is not
 /// libc's or the C++ runtime's. 0 where it can not be told.
 pub(crate) fn start_function(mode: u32, regs: Registers, bounds: &mut Bounds) -> usize {
-    let high = bounds.high(regs.sp);
+    let high = bounds
+        .own_high(regs.sp)
+        .unwrap_or_else(|| bounds.foreign_high(regs.sp));
     let mut regs = regs;
     let mut found = 0;
     for _ in 0..512 {

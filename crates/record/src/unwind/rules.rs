@@ -3,11 +3,11 @@
 //! An entry of the cache is one word: 48 bits of address, 16 bits of rule, so it is read and replaced
 //! whole, without a lock. Rules that need more bits live in a small table of their own.
 
-use super::{NO_REUSE, Registers, SAME_FP, cfi};
+use super::{Registers, cfi};
 use crate::modules;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use homefree_thread::{Lock, sys};
-use homefree_wire::stacks;
+use homefree_wire::{node, stacks};
 
 /// How a stack ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,10 +20,33 @@ pub(crate) enum Ending {
     Signal,
 }
 
+impl Ending {
+    /// The flags of the outermost node.
+    pub fn flags(self) -> u64 {
+        match self {
+            Ending::Complete => 0,
+            Ending::Cut => node::CUT,
+            Ending::Signal => node::SIGNAL,
+        }
+    }
+}
+
 /// From a frame to its caller.
 pub(crate) struct Step {
     pub caller: Registers,
-    pub fp_slot: usize,
+    pub slot: Slot,
+    /// The frame address was computed from `fp`.
+    pub uses_fp: bool,
+}
+
+/// Where the caller's `fp` was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// It is the frame's own.
+    Same,
+    At(usize),
+    /// More was read than `fp` and the return address: the frame can not be reused.
+    Unknown,
 }
 
 /// A rule as call-frame information states it.
@@ -231,11 +254,11 @@ pub(crate) fn step(mode: u32, regs: Registers, high: usize) -> Result<Step, Endi
         let cfa = regs.sp + (rule & 511) as usize * 8;
         let saved = (rule >> 9) as usize;
         let slot = if saved == 0 {
-            SAME_FP
+            Slot::Same
         } else {
-            cfa - (saved + 1) * 8
+            Slot::At(cfa - (saved + 1) * 8)
         };
-        return finish(regs, cfa, slot, high);
+        return finish(regs, cfa, slot, false, high);
     }
     if rule == FRAME_POINTER {
         return by_frame_pointer(regs, high).ok_or(Ending::Cut);
@@ -256,24 +279,35 @@ fn end_of_frame_pointers(regs: Registers) -> Ending {
 }
 
 #[inline(always)]
-fn finish(regs: Registers, cfa: usize, slot: usize, high: usize) -> Result<Step, Ending> {
+fn finish(
+    regs: Registers,
+    cfa: usize,
+    slot: Slot,
+    uses_fp: bool,
+    high: usize,
+) -> Result<Step, Ending> {
     if cfa <= regs.sp || cfa > high || !cfa.is_multiple_of(8) {
         return Err(Ending::Cut);
     }
-    let fp = if slot == SAME_FP {
-        regs.fp
-    } else {
-        if slot < regs.sp || slot + 8 > high || !slot.is_multiple_of(8) {
-            return Err(Ending::Cut);
+    let fp = match slot {
+        Slot::At(slot) => {
+            if slot < regs.sp
+                || slot.checked_add(8).is_none_or(|end| end > high)
+                || !slot.is_multiple_of(8)
+            {
+                return Err(Ending::Cut);
+            }
+            // SAFETY: inside the stack's readable part, aligned, checked above.
+            unsafe { *(slot as *const usize) }
         }
-        // SAFETY: inside the stack's readable part, aligned, checked above.
-        unsafe { *(slot as *const usize) }
+        _ => regs.fp,
     };
     // SAFETY: `cfa - 8` is at least `sp` and below `high`, aligned: all checked above.
     let pc = unsafe { *((cfa - 8) as *const usize) };
     Ok(Step {
         caller: Registers { pc, sp: cfa, fp },
-        fp_slot: slot,
+        slot,
+        uses_fp,
     })
 }
 
@@ -285,13 +319,15 @@ fn by_frame_pointer(regs: Registers, high: usize) -> Option<Step> {
     }
     // SAFETY: both words lie in `sp..high`, aligned, checked above.
     let (caller_fp, pc) = unsafe { (*(fp as *const usize), *((fp + 8) as *const usize)) };
+    let caller = Registers {
+        pc,
+        sp: fp + 16,
+        fp: caller_fp,
+    };
     Some(Step {
-        caller: Registers {
-            pc,
-            sp: fp + 16,
-            fp: caller_fp,
-        },
-        fp_slot: fp,
+        caller,
+        slot: Slot::At(fp),
+        uses_fp: true,
     })
 }
 
@@ -309,7 +345,7 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
             let known = modules::object(step.caller.pc).is_some() || executable(step.caller.pc);
             return if known {
                 Ok(Step {
-                    fp_slot: NO_REUSE,
+                    slot: Slot::Unknown,
                     ..step
                 })
             } else {
@@ -341,18 +377,15 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
         cfa = unsafe { *(cfa as *const usize) };
     }
     let slot = match fp {
-        Fp::Same => SAME_FP,
-        Fp::At(at) => cfa.wrapping_add_signed(at as isize),
-        Fp::AtFp(at) => regs.fp.wrapping_add_signed(at as isize),
+        Fp::Same => Slot::Same,
+        Fp::At(at) => Slot::At(cfa.wrapping_add_signed(at as isize)),
+        Fp::AtFp(at) => Slot::At(regs.fp.wrapping_add_signed(at as isize)),
     };
-    if slot != SAME_FP && slot.checked_add(8).is_none() {
-        return Err(Ending::Cut);
-    }
-    let step = finish(regs, cfa, slot, high)?;
+    let step = finish(regs, cfa, slot, from_fp, high)?;
     // What `deref` read is not checked when the frame is met again.
     Ok(if deref {
         Step {
-            fp_slot: NO_REUSE,
+            slot: Slot::Unknown,
             ..step
         }
     } else {
@@ -516,16 +549,18 @@ mod tests {
             fp: low,
         };
         assert!(by_frame_pointer(regs, high).is_some());
+        let at = Slot::At;
         for (cfa, slot) in [
-            (low, 0),
-            (high + 8, 0),
-            (low + 4, 0),
-            (high, high),
-            (high, low - 8),
+            (low, Slot::Same),
+            (high + 8, Slot::Same),
+            (low + 4, Slot::Same),
+            (high, at(high)),
+            (high, at(low - 8)),
+            (high, at(usize::MAX - 7)),
         ] {
-            assert!(finish(regs, cfa, slot, high).is_err());
+            assert!(finish(regs, cfa, slot, false, high).is_err());
         }
-        assert!(finish(regs, high, low, high).is_ok());
+        assert!(finish(regs, high, at(low), false, high).is_ok());
     }
 
     #[test]

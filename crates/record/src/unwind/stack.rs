@@ -60,19 +60,17 @@ impl Bounds {
         bounds
     }
 
-    /// The first address above `sp` that must not be read as this stack.
-    #[inline]
-    pub fn high(&mut self, sp: usize) -> usize {
-        if sp >= self.own.low && sp < self.own.high {
-            self.own.high
-        } else {
-            self.elsewhere(sp)
-        }
+    /// The first address above the thread's own stack, if `sp` is on what is known of it.
+    #[inline(always)]
+    pub fn own_high(&self, sp: usize) -> Option<usize> {
+        (sp >= self.own.low && sp < self.own.high).then_some(self.own.high)
     }
 
+    /// The first address above `sp` that must not be read as this stack, where [`Bounds::own_high`] does
+    /// not know it.
     #[cold]
     #[inline(never)]
-    fn elsewhere(&mut self, sp: usize) -> usize {
+    pub fn foreign_high(&mut self, sp: usize) -> usize {
         if let Some(r) = self.others.iter().find(|r| sp >= r.low && sp < r.high) {
             return r.high;
         }
