@@ -2,7 +2,9 @@
 
 mod support;
 
-use support::{Recording, Report, preload, preload_with, program, record, record_with, report_of};
+use support::{
+    Recording, Report, Run, library, preload, preload_with, program, record, record_with, report_of,
+};
 
 const NONE: [&str; 0] = [];
 
@@ -202,4 +204,36 @@ fn profiles_of_one_run_merge() {
     let recording = record(program("generations.c"), NONE);
     let merged = report_of(&recording.profiles(), &[]);
     assert!((6000..6100).contains(&merged.total("allocations")));
+}
+
+#[test]
+fn a_child_of_vfork_does_not_end_the_recording() {
+    let recording = record(program("vfork_exit.c"), NONE);
+    assert_eq!(recording.ran.out(), "20 children\n");
+    let report = recording.report();
+    recording.ran.ended_well();
+    assert_eq!(report.at_site("make_around"), [2000, 2000, 0]);
+    assert_eq!(report.json["profiles"][0]["ended"], true);
+    assert_eq!(recording.profiles().len(), 1);
+}
+
+/// In a pid namespace of its own every first process is number 1.
+#[test]
+fn processes_with_one_number_do_not_overwrite_one_file() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for round in 1..=3 {
+        let ran = Run::new("unshare")
+            .args(["--fork", "--pid", "env"])
+            .arg(format!("LD_PRELOAD={}", library().display()))
+            .arg(program("allocate.c"))
+            .dir(dir.path())
+            .run();
+        if ran.code() != 0 {
+            eprintln!("skipped: no pid namespace here: {}", ran.err());
+            return;
+        }
+        let files = std::fs::read_dir(dir.path()).expect("the directory");
+        let names: Vec<_> = files.map(|f| f.expect("an entry").file_name()).collect();
+        assert_eq!(names.len(), round, "{names:?}");
+    }
 }

@@ -230,3 +230,21 @@ fn neighbours_of_eight_bytes_are_told_apart() {
     assert_eq!(report.total("frees_remote"), 100_000);
     assert_eq!(report.total("frees_unknown"), 0);
 }
+
+#[test]
+fn allocating_needs_little_stack() {
+    let program = program("small_stacks.c");
+    for how in ["thread", "handler", "coroutine"] {
+        let plain = Run::new(&program).arg(how).run().ended_well();
+        for way in WAYS {
+            let recording = record_with(&["--stacks", way], &program, [how], |run| run);
+            assert_eq!(
+                recording.ran.code(),
+                0,
+                "{how}, {way}: {}",
+                recording.ran.err()
+            );
+            assert_eq!(recording.ran.out(), plain.out());
+        }
+    }
+}

@@ -52,6 +52,16 @@ fn a_thread_may_begin_inside_pthread_getattr_np() {
 }
 
 #[test]
+fn a_cancelled_thread_may_still_allocate() {
+    let recording = record(program("cancelled.c"), NONE);
+    assert_eq!(recording.ran.out(), "100 worked, 100 cancelled\n");
+    let report = recording.report();
+    recording.ran.ended_well();
+    assert_eq!(report.at_site("make_cancelled"), [1100, 1100, 0]);
+    assert_eq!(report.total("threads"), 101);
+}
+
+#[test]
 fn threads_by_the_ten_thousand_are_exact_and_leave_nothing() {
     let few = record(program("short_threads.c"), ["2000"]);
     let many = record(program("short_threads.c"), ["20000"]);
