@@ -211,10 +211,10 @@ fn a_child_of_vfork_does_not_end_the_recording() {
     let recording = record(program("vfork_exit.c"), NONE);
     assert_eq!(recording.ran.out(), "20 children\n");
     let report = recording.report();
-    recording.ran.ended_well();
     assert_eq!(report.at_site("make_around"), [2000, 2000, 0]);
     assert_eq!(report.json["profiles"][0]["ended"], true);
     assert_eq!(recording.profiles().len(), 1);
+    recording.ran.ended_well();
 }
 
 /// In a pid namespace of its own every first process is number 1.
