@@ -13,7 +13,7 @@ use homefree_thread::{Lock, sys};
 use homefree_wire::{BANKS, Bank, Flow, Header, PAGE, PAGE_MAGIC, PageHead, Site};
 
 /// Address space to ask for, in this order. Site references have 24 bits of 64 bytes: 1 GiB.
-const RESERVE: [usize; 4] = [1 << 30, 256 << 20, 64 << 20, 16 << 20];
+const RESERVE: [usize; 5] = [1 << 30, 256 << 20, 64 << 20, 16 << 20, 4 << 20];
 /// Pages that the file starts with.
 const FIRST: usize = 128;
 /// Nanoseconds until a file that could not grow is tried again.
@@ -61,7 +61,12 @@ impl Arena {
     /// Reserves the range as private memory, with page 0 for the header. False where not even the
     /// smallest range is to be had.
     pub fn reserve(&self) -> bool {
+        // Of a limited address space only a small part.
+        let limit = sys::address_space_limit() / 16;
         for len in RESERVE {
+            if len > limit && len != RESERVE[RESERVE.len() - 1] {
+                continue;
+            }
             if let Some(at) = sys::map(len) {
                 // SAFETY: the mapping just made.
                 unsafe { sys::small_pages(at, len) };

@@ -187,7 +187,7 @@ fn put_idle(mut state: NonNull<Thread>) {
 #[cold]
 #[inline(never)]
 pub(crate) fn attach(slot: &Slot, regs: Registers) -> Option<&'static mut Thread> {
-    let mut bounds = Bounds::of_this_thread(regs.sp);
+    let bounds = Bounds::of_this_thread(regs.sp);
     // SAFETY: plain call.
     let pthread = unsafe { libc::pthread_self() };
     let named = slot.named.get() || {
@@ -198,9 +198,7 @@ pub(crate) fn attach(slot: &Slot, regs: Registers) -> Option<&'static mut Thread
         }
         found.is_some()
     };
-    let role = roles::of_this_thread(named, || {
-        start_function(settings().stacks, regs, &mut bounds)
-    });
+    let role = roles::of_this_thread(named, || start_function(settings().stacks, regs, &bounds));
     let thread = take_state(slot, u64::from(role), bounds)?;
     thread.pthread = pthread;
     {

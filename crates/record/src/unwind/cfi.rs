@@ -7,14 +7,30 @@ use gimli::{
     Operation, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindContextStorage,
     UnwindExpression, UnwindSection, UnwindTableRow, X86_64,
 };
+use homefree_thread::Lock;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Room for one table row at a time, on the stack: small, since the stack is the program's.
+/// Room for a few table rows. (The psABI's callee-saved registers and the return address are seven.)
 struct Storage;
 
+/// What gimli works with: not on the stack, which is the program's and may be a signal handler's of a
+/// few KiB.
+static CONTEXT: Lock<Option<UnwindContext<usize, Storage>>> = Lock::new(None);
+
+/// Opens the lock in fork's child.
+///
+/// # Safety
+/// No other thread exists and the caller holds no guard.
+pub(super) unsafe fn after_fork() {
+    // SAFETY: the caller's promise. What was half done is thrown away.
+    if unsafe { CONTEXT.force_open() } {
+        *CONTEXT.lock() = None;
+    }
+}
+
 impl UnwindContextStorage<usize> for Storage {
-    type Rules = [(Register, RegisterRule<usize>); 20];
+    type Rules = [(Register, RegisterRule<usize>); 12];
     type Stack = [UnwindTableRow<usize, Self>; 3];
 }
 
@@ -61,14 +77,10 @@ pub(super) fn row(object: &Object, pc: usize) -> Option<Row> {
     if entry.is_signal_trampoline() {
         return Some(Row::End(Ending::Signal));
     }
-    let mut context = UnwindContext::<usize, Storage>::new_in();
+    let mut context = CONTEXT.lock();
+    let context = context.get_or_insert_with(UnwindContext::new_in);
     let row = entry
-        .unwind_info_for_address(
-            &sections.frames,
-            &sections.bases,
-            &mut context,
-            pc as u64 - 1,
-        )
+        .unwind_info_for_address(&sections.frames, &sections.bases, context, pc as u64 - 1)
         .ok()?;
     Some(compact(row, &sections.frames).unwrap_or(Row::End(Ending::Cut)))
 }

@@ -246,10 +246,11 @@ impl Unwinder {
 
 /// Start address of the function that a thread was started with: of the outermost frame that is not
 /// libc's or the C++ runtime's. 0 where it can not be told.
-pub(crate) fn start_function(mode: u32, regs: Registers, bounds: &mut Bounds) -> usize {
-    let high = bounds
-        .own_high(regs.sp)
-        .unwrap_or_else(|| bounds.foreign_high(regs.sp));
+pub(crate) fn start_function(mode: u32, regs: Registers, bounds: &Bounds) -> usize {
+    // From another stack (a signal handler's) there is no way to the start.
+    let Some(high) = bounds.own_high(regs.sp) else {
+        return 0;
+    };
     let mut regs = regs;
     let mut found = 0;
     for _ in 0..512 {

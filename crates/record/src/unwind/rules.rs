@@ -234,6 +234,8 @@ pub(crate) fn forget() {
 pub(crate) unsafe fn after_fork() {
     // SAFETY: the caller's promise. An entry is stored before the length that covers it.
     unsafe { LARGE_LEN.force_open() };
+    // SAFETY: as above.
+    unsafe { cfi::after_fork() };
     // SAFETY: as above. The list is read again at the next miss.
     unsafe { READING.force_open() };
 }
@@ -398,7 +400,17 @@ const RANGES: usize = 64;
 static STARTS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
 static ENDS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
 static RANGES_LEN: AtomicU32 = AtomicU32::new(0);
-static READING: Lock<u64> = Lock::new(0);
+static READING: Lock<Reading> = Lock::new(Reading {
+    last: 0,
+    buffer: [0; 1024],
+});
+
+struct Reading {
+    /// When, `CLOCK_MONOTONIC` nanoseconds.
+    last: u64,
+    /// Not on the program's stack.
+    buffer: [u8; 1024],
+}
 
 /// Whether an address that belongs to no module is in an executable mapping, as of a reading of
 /// `/proc/self/maps` at most a tenth of a second ago for addresses not yet known.
@@ -415,26 +427,25 @@ fn executable(pc: usize) -> bool {
     if pc < 4096 || pc as u64 >> 47 != 0 {
         return false;
     }
-    let Some(mut last) = READING.try_lock() else {
+    let Some(mut reading) = READING.try_lock() else {
         return false;
     };
     let now = sys::clock(libc::CLOCK_MONOTONIC_COARSE);
-    if *last != 0 && now.saturating_sub(*last) < 100_000_000 {
+    if reading.last != 0 && now.saturating_sub(reading.last) < 100_000_000 {
         return false;
     }
-    *last = now;
-    read_maps();
+    reading.last = now;
+    read_maps(&mut reading.buffer);
     known()
 }
 
-fn read_maps() {
+fn read_maps(buffer: &mut [u8]) {
     let Ok(file) = sys::File::read_only(c"/proc/self/maps") else {
         return;
     };
-    let mut buffer = [0u8; 1024];
     let mut line = [0u8; 64];
     let (mut at, mut count) = (0, 0);
-    while let Ok(n @ 1..) = file.read(&mut buffer) {
+    while let Ok(n @ 1..) = file.read(buffer) {
         for &byte in &buffer[..n] {
             if byte != b'\n' {
                 if at < line.len() {

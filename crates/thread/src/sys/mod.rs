@@ -423,6 +423,11 @@ pub fn stack_limit() -> usize {
     soft_limit(libc::RLIMIT_STACK).unwrap_or(8 << 20)
 }
 
+/// Soft limit of the address space, bytes; `usize::MAX` for none.
+pub fn address_space_limit() -> usize {
+    soft_limit(libc::RLIMIT_AS).unwrap_or(usize::MAX)
+}
+
 /// Soft limit of a file's size, bytes; `usize::MAX` for none. Growing past it would raise SIGXFSZ.
 pub fn file_size_limit() -> usize {
     soft_limit(libc::RLIMIT_FSIZE).unwrap_or(usize::MAX)
