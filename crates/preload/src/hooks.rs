@@ -128,12 +128,11 @@ unsafe extern "C" fn posix_memalign_hook(
     let call = || {
         // SAFETY: see above.
         result = unsafe { NEXT.posix_memalign.get()(out, align, size) };
-        // SAFETY: set by a call that succeeded.
-        if result == 0 {
-            unsafe { *out }
-        } else {
-            core::ptr::null_mut()
+        if result != 0 {
+            return core::ptr::null_mut();
         }
+        // SAFETY: set by the call, which succeeded.
+        unsafe { *out }
     };
     // SAFETY: see above.
     unsafe { outer(size, sp, fp, call) };

@@ -42,8 +42,9 @@ fn slot() -> &'static Slot {
 #[inline(always)]
 unsafe fn registers(entry: *const usize, fp: usize) -> Registers {
     // SAFETY: the return address of a call that is under way.
+    let pc = unsafe { *entry };
     Registers {
-        pc: unsafe { *entry },
+        pc,
         sp: entry as usize + 8,
         fp,
     }

@@ -5,6 +5,7 @@ use crate::config::{Config, Naming, PATH};
 use crate::threads::{self, Thread};
 use crate::unwind::{Registers, rules};
 use crate::{clock, modules, nodes, roles, shadow};
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering, compiler_fence};
 use homefree_thread::{Lock, Slot, sys};
 use homefree_wire::{
@@ -30,7 +31,7 @@ struct Process {
 }
 
 /// Written once, before `STATE` says so.
-static mut PROCESS: Process = Process {
+static PROCESS: Once = Once(UnsafeCell::new(Process {
     settings: Settings {
         stacks: 0,
         depth: 64,
@@ -40,7 +41,11 @@ static mut PROCESS: Process = Process {
     naming: Naming::new(),
     run_id: 0,
     follow: false,
-};
+}));
+
+struct Once(UnsafeCell<Process>);
+// SAFETY: written by one thread, before `STATE` lets others read.
+unsafe impl Sync for Once {}
 
 /// Not started: the first event starts it.
 const NEW: u32 = 0;
@@ -77,7 +82,7 @@ pub(crate) fn settings() -> Settings {
 
 fn process() -> &'static Process {
     // SAFETY: written before `STATE` left `STARTING`; every caller comes after that.
-    unsafe { &*(&raw const PROCESS) }
+    unsafe { &*PROCESS.0.get() }
 }
 
 /// Whether events are to be recorded; starts recording at the first call.
@@ -131,7 +136,7 @@ fn start_once() -> bool {
     let len = sys::read_file(c"/proc/self/cmdline", &mut command_line);
     let command_line = &command_line[..len];
     // SAFETY: only the thread that won the change to `STARTING` is here, once.
-    let process = unsafe { &mut *(&raw mut PROCESS) };
+    let process = unsafe { &mut *PROCESS.0.get() };
     process.settings = Settings {
         stacks: config.stacks,
         depth: config.depth,

@@ -198,11 +198,11 @@ impl Tables {
     /// Reference of a flow, made if it is new. `None` where there is no room.
     pub fn flow(&mut self, key: FlowKey) -> Option<u32> {
         let hash = key.hash();
-        // SAFETY: the index holds references of this arena.
-        if let Some(flow) = self
-            .flows
-            .find(hash, |f| key.is(unsafe { &ARENA.flow(f).head }))
-        {
+        let is_it = |flow| {
+            // SAFETY: the index holds references of this arena.
+            key.is(unsafe { &ARENA.flow(flow).head })
+        };
+        if let Some(flow) = self.flows.find(hash, is_it) {
             return Some(flow);
         }
         self.add_flow(key, hash)
@@ -220,7 +220,7 @@ impl Tables {
             self.flow_page = ARENA.add_page(kind::FLOWS, index / FLOWS as u32, self.id)?;
         }
         bank.flows.store(index + 1, Ordering::Relaxed);
-        let reference = self.flow_page << 4 | index % FLOWS as u32;
+        let reference = (self.flow_page << 4) | (index % FLOWS as u32);
         // SAFETY: an entry of the page just handed out or of the last one.
         let head = unsafe { &ARENA.flow(reference).head };
         head.free_node.store(key.free_node, Ordering::Relaxed);

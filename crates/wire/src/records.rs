@@ -202,7 +202,7 @@ pub fn records(page: &[u8]) -> impl Iterator<Item = Record<'_>> {
         }
         let Some(record) = rest
             .get(..len)
-            .filter(|r| r.len() >= RECORD_HEAD && len % 8 == 0)
+            .filter(|r| r.len() >= RECORD_HEAD && len.is_multiple_of(8))
         else {
             rest = &[];
             return Some(Record::Damaged);

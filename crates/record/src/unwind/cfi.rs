@@ -104,7 +104,7 @@ fn compact(row: &UnwindTableRow<usize, Storage>, frames: &EhFrame<Bytes<'_>>) ->
         None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => Fp::Same,
         Some(RegisterRule::Offset(at)) => Fp::At(i32::try_from(at).ok()?),
         Some(RegisterRule::Expression(e)) => match register_offset(&e, frames)? {
-            (X86_64::RBP, at, false) => Fp::AtFp(at),
+            (X86_64::RBP, at, false) => Fp::FromFrame(at),
             _ => return None,
         },
         _ => return None,

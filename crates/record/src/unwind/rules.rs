@@ -72,7 +72,7 @@ pub(crate) enum Fp {
     /// Relative to the frame address.
     At(i32),
     /// Relative to `fp`.
-    AtFp(i32),
+    FromFrame(i32),
 }
 
 /// `cfa = sp + 8 * (low 9 bits)`, `fp` same (bits 9–14 zero) or at `cfa - 8 * (bits 9–14 + 1)`.
@@ -142,7 +142,7 @@ fn encode_large(row: Row) -> Option<u16> {
     let (kind, at) = match fp {
         Fp::Same => (0, 0),
         Fp::At(at) => (1, at),
-        Fp::AtFp(at) => (2, at),
+        Fp::FromFrame(at) => (2, at),
     };
     let fits = |x: i32| (-(1 << (OFFSET_BITS - 1))..1 << (OFFSET_BITS - 1)).contains(&x);
     if !fits(offset) || !fits(at) {
@@ -177,7 +177,7 @@ fn decode_large(rule: u16) -> Row {
         fp: match word >> 59 & 3 {
             0 => Fp::Same,
             1 => Fp::At(at),
-            _ => Fp::AtFp(at),
+            _ => Fp::FromFrame(at),
         },
     }
 }
@@ -381,7 +381,7 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
     let slot = match fp {
         Fp::Same => Slot::Same,
         Fp::At(at) => Slot::At(cfa.wrapping_add_signed(at as isize)),
-        Fp::AtFp(at) => Slot::At(regs.fp.wrapping_add_signed(at as isize)),
+        Fp::FromFrame(at) => Slot::At(regs.fp.wrapping_add_signed(at as isize)),
     };
     let step = finish(regs, cfa, slot, from_fp, high)?;
     // What `deref` read is not checked when the frame is met again.
@@ -505,7 +505,7 @@ mod tests {
                 from_fp: true,
                 deref: true,
                 offset: -8,
-                fp: Fp::AtFp(0),
+                fp: Fp::FromFrame(0),
             },
             Row::Frame {
                 from_fp: false,

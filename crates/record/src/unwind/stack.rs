@@ -141,11 +141,7 @@ fn stack_end() -> usize {
         );
     }
     // SAFETY: null or the loader's variable, set before any code of ours runs.
-    if place.is_null() {
-        0
-    } else {
-        unsafe { *place }
-    }
+    unsafe { place.as_ref() }.map_or(0, |end| *end)
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
