@@ -17,6 +17,7 @@
 //! **Not for:** libraries (a library does not choose its program's allocator).
 #![no_std]
 
-mod recorded;
+// Named so that a report can tell its frames by the file's name alone.
+mod homefree_recorded;
 
-pub use recorded::Recorded;
+pub use homefree_recorded::Recorded;

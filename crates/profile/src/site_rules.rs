@@ -213,6 +213,7 @@ pub(crate) const MODULES: &[(Kind, &str)] = &[
 pub(crate) const FILES: &[(Kind, &str)] = &[
     (Container, "/include/c++/"),
     (Container, "/libstdc++-v3/"),
+    (Allocator, "/homefree_recorded.rs"),
     (Container, "/library/alloc/src/"),
     (Container, "/library/core/src/"),
     (Container, "/library/std/src/"),
@@ -354,5 +355,9 @@ mod tests {
             Container
         );
         assert_eq!(of_file("/home/me/src/vec.rs"), Kind::Own);
+        assert_eq!(
+            of_file("crates/homefree/src/homefree_recorded.rs"),
+            Allocator
+        );
     }
 }
