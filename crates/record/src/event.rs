@@ -15,29 +15,52 @@ use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use homefree_thread::Slot;
 use homefree_wire::{Site, flow, life_bucket, size_bucket};
 
-/// Runs `event` with the calling thread's state, or the slow way where it has none.
-///
-/// While it runs the slot is `busy`: a hooked call made meanwhile, by a signal handler or by libc
-/// itself, sees that and passes through.
+/// Something that happened, on its way through the slow path.
+#[derive(Clone, Copy)]
+pub(crate) enum Event {
+    Allocated {
+        address: usize,
+        size: usize,
+    },
+    Freed {
+        address: usize,
+    },
+    Moved {
+        address: usize,
+        words: Option<Words>,
+        new: usize,
+        size: usize,
+    },
+    Failed,
+    /// A call from inside, already dealt with.
+    Passed,
+}
+
+/// The calling thread's state, and the slot made `busy`: a hooked call made until [`done`], by a signal
+/// handler or by libc itself, sees that and passes through. `None` where the slow path must be taken.
 #[inline(always)]
-fn with_thread(slot: &Slot, regs: Registers, event: impl FnOnce(&mut Thread)) {
+fn ready(slot: &Slot) -> Option<&mut Thread> {
     let state = slot.record.get().cast::<Thread>();
     if state.is_null() || slot.busy.get() != 0 {
-        return slow(slot, regs, event);
+        return None;
     }
     slot.busy.set(1);
     compiler_fence(Ordering::SeqCst);
     // SAFETY: the calling thread's own state; `busy` keeps others on this thread out.
-    event(unsafe { &mut *state });
+    Some(unsafe { &mut *state })
+}
+
+#[inline(always)]
+fn done(slot: &Slot) {
     compiler_fence(Ordering::SeqCst);
     slot.busy.set(0);
 }
 
 #[cold]
 #[inline(never)]
-fn slow(slot: &Slot, regs: Registers, event: impl FnOnce(&mut Thread)) {
+fn slow(slot: &Slot, regs: Registers, event: Event) {
     if slot.busy.get() != 0 {
-        // SAFETY: as in `with_thread`; only a counter is touched, in one instruction's time.
+        // SAFETY: as in `ready`; only a counter is touched, in one instruction's time.
         if let Some(thread) = unsafe { slot.record.get().cast::<Thread>().as_ref() } {
             thread.bank.reentrant.fetch_add(1, Ordering::Relaxed);
         }
@@ -52,33 +75,62 @@ fn slow(slot: &Slot, regs: Registers, event: impl FnOnce(&mut Thread)) {
         } else if slot.ended.get() != 0 {
             threads::late(slot, regs, event);
         } else if let Some(thread) = threads::attach(slot, regs) {
-            event(thread);
+            note(thread, event, regs);
         }
     });
-    compiler_fence(Ordering::SeqCst);
-    slot.busy.set(0);
+    done(slot);
+}
+
+/// Notes an event of any kind.
+#[inline(never)]
+pub(crate) fn note(thread: &mut Thread, event: Event, regs: Registers) {
+    match event {
+        Event::Allocated { address, size } => note_allocation(thread, address, size, regs),
+        Event::Freed { address } => note_free_of(thread, address, regs),
+        Event::Moved {
+            address,
+            words,
+            new,
+            size,
+        } => note_move(thread, address, words, new, size, regs),
+        Event::Failed => add(&thread.bank.failed, 1),
+        Event::Passed => {}
+    }
 }
 
 /// A block was allocated: `address` is what the allocator behind returned, not null.
 #[inline(always)]
 pub fn allocated(slot: &Slot, address: usize, size: usize, regs: Registers) {
-    with_thread(slot, regs, |thread| {
-        note_allocation(thread, address, size, regs)
-    });
+    match ready(slot) {
+        Some(thread) => {
+            note_allocation(thread, address, size, regs);
+            done(slot);
+        }
+        None => slow(slot, regs, Event::Allocated { address, size }),
+    }
 }
 
 /// A block is about to be freed; `address` is not null.
 #[inline(always)]
 pub fn freed(slot: &Slot, address: usize, regs: Registers) {
+    match ready(slot) {
+        Some(thread) => {
+            note_free_of(thread, address, regs);
+            done(slot);
+        }
+        None => freed_slow(slot, address, regs),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn freed_slow(slot: &Slot, address: usize, regs: Registers) {
     if slot.busy.get() != 0 {
         // Not recorded, but the block's words must not outlive it.
         shadow::take(address);
-        return slow(slot, regs, |_| {});
+        return slow(slot, regs, Event::Passed);
     }
-    with_thread(slot, regs, |thread| match shadow::take(address) {
-        Some(words) => note_free(thread, words.block(), regs),
-        None => unknown(thread, address),
-    });
+    slow(slot, regs, Event::Freed { address });
 }
 
 /// Like [`freed`], by a hook whose call may reach further hooks: these do not count the block again.
@@ -94,7 +146,13 @@ pub fn freed_by_outer(slot: &Slot, address: usize, regs: Registers) {
 /// An allocation call failed.
 #[cold]
 pub fn failed(slot: &Slot, regs: Registers) {
-    with_thread(slot, regs, |thread| add(&thread.bank.failed, 1));
+    match ready(slot) {
+        Some(thread) => {
+            note(thread, Event::Failed, regs);
+            done(slot);
+        }
+        None => slow(slot, regs, Event::Failed),
+    }
 }
 
 /// What a realloc holds of its old block while the allocator behind works.
@@ -131,17 +189,51 @@ pub fn moved(
     size: usize,
     regs: Registers,
 ) {
-    with_thread(slot, regs, |thread| {
-        let recorded = new != 0 && thread.last_block == new;
-        thread.last_free = 0;
-        match moving.0 {
-            Some(words) => note_free(thread, words.block(), regs),
-            None => unknown(thread, address),
+    let words = moving.0;
+    match ready(slot) {
+        Some(thread) => {
+            note_move(thread, address, words, new, size, regs);
+            done(slot);
         }
-        if new != 0 && !recorded {
-            note_allocation(thread, new, size, regs);
-        }
-    });
+        None => slow(
+            slot,
+            regs,
+            Event::Moved {
+                address,
+                words,
+                new,
+                size,
+            },
+        ),
+    }
+}
+
+#[inline(never)]
+fn note_move(
+    thread: &mut Thread,
+    address: usize,
+    words: Option<Words>,
+    new: usize,
+    size: usize,
+    regs: Registers,
+) {
+    let recorded = new != 0 && thread.last_block == new;
+    thread.last_free = 0;
+    match words {
+        Some(words) => note_free(thread, words.block(), regs),
+        None => unknown(thread, address),
+    }
+    if new != 0 && !recorded {
+        note_allocation(thread, new, size, regs);
+    }
+}
+
+#[inline(always)]
+fn note_free_of(thread: &mut Thread, address: usize, regs: Registers) {
+    match shadow::take(address) {
+        Some(words) => note_free(thread, words.block(), regs),
+        None => unknown(thread, address),
+    }
 }
 
 #[inline(always)]

@@ -2,6 +2,7 @@
 
 use crate::arena::ARENA;
 use crate::config::{Config, Naming, PATH};
+use crate::event::{Event, note};
 use crate::threads::{self, Thread};
 use crate::unwind::{Registers, rules};
 use crate::{clock, modules, nodes, roles, shadow};
@@ -383,7 +384,7 @@ fn zero_flow(f: &Flow) {
 }
 
 /// An event in a forked child that has no file yet. `slot.busy` is set.
-pub(crate) fn event_in_child(slot: &Slot, regs: Registers, event: impl FnOnce(&mut Thread)) {
+pub(crate) fn event_in_child(slot: &Slot, regs: Registers, event: Event) {
     let mut child = CHILD.lock();
     if !child.private {
         if !become_private() {
@@ -399,7 +400,7 @@ pub(crate) fn event_in_child(slot: &Slot, regs: Registers, event: impl FnOnce(&m
     let first_thread = own.is_some() || forking.is_null();
     let publish = child.events >= CHILD_EVENTS || !first_thread;
     if let Some(thread) = own {
-        event(thread);
+        note(thread, event, regs);
         drop(child);
         if publish {
             give_child_its_file(slot);
@@ -414,7 +415,7 @@ pub(crate) fn event_in_child(slot: &Slot, regs: Registers, event: impl FnOnce(&m
     if slot.ended.get() != 0 {
         threads::late(slot, regs, event);
     } else if let Some(thread) = threads::attach(slot, regs) {
-        event(thread);
+        note(thread, event, regs);
     }
 }
 

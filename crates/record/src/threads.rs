@@ -1,6 +1,7 @@
 //! Threads as they come and go: their state, their banks, their ids.
 
 use crate::arena::ARENA;
+use crate::event::{Event, note};
 use crate::process::{self, settings};
 use crate::roles;
 use crate::tables::Tables;
@@ -267,7 +268,7 @@ fn release(thread: &mut Thread, ended: bool) {
 }
 
 /// Records one event of a thread whose exit hook has run, with a state borrowed for it.
-pub(crate) fn late(slot: &Slot, regs: Registers, event: impl FnOnce(&mut Thread)) {
+pub(crate) fn late(slot: &Slot, regs: Registers, event: Event) {
     let owner = slot.ended.get();
     let role = role_of(owner);
     let word = LATE | u64::from(owner) << 16 | u64::from(role);
@@ -277,7 +278,7 @@ pub(crate) fn late(slot: &Slot, regs: Registers, event: impl FnOnce(&mut Thread)
     };
     thread.identity = owner;
     crate::tables::add(&thread.bank.late, 1);
-    event(thread);
+    note(thread, event, regs);
     release(thread, false);
 }
 

@@ -1,5 +1,6 @@
 //! What vouches for the last stack: words of the stack that must be what they were.
 
+use super::rules::SAME;
 use super::{Frame, Slot};
 use crate::config::MAX_DEPTH;
 
@@ -30,21 +31,21 @@ impl Checks {
         // The return address, and the word below it, which mostly is the saved `fp`.
         let address = caller.regs.sp - 16;
         let expected = [caller.regs.fp, caller.regs.pc];
+        let elsewhere = caller.fp_matters && slot != SAME && slot != address;
+        let saved_here = caller.fp_matters && slot == address;
         let mut add = |address, mask| {
-            self.list[self.len as usize] = Check {
-                expected,
-                mask,
-                address,
-            };
-            self.len += 1;
-        };
-        match slot {
-            Slot::At(slot) if caller.fp_matters && slot != address => {
-                add(address, [0, !0]);
-                add(slot, [!0, 0]);
+            if let Some(place) = self.list.get_mut(self.len as usize) {
+                *place = Check {
+                    expected,
+                    mask,
+                    address,
+                };
+                self.len += 1;
             }
-            Slot::At(_) if caller.fp_matters => add(address, [!0, !0]),
-            _ => add(address, [0, !0]),
+        };
+        add(address, [if saved_here { !0 } else { 0 }, !0]);
+        if elsewhere {
+            add(slot, [!0, 0]);
         }
         self.len
     }

@@ -21,7 +21,7 @@ use crate::nodes;
 use checks::Checks;
 use homefree_wire::{node, stacks};
 pub(crate) use rules::forget as forget_rules;
-use rules::{Ending, Slot};
+use rules::{Ending, SAME, Slot, UNKNOWN};
 pub(crate) use stack::Bounds;
 
 /// Registers of a call: the frame that called, as it is right after the call returns.
@@ -66,6 +66,9 @@ struct Cached {
     node: u32,
 }
 
+/// Frames lately interned, by the bits of a hash.
+struct Cache([Cached; CACHE]);
+
 /// A thread's stack-taking state.
 pub(crate) struct Unwinder {
     len: usize,
@@ -79,7 +82,7 @@ pub(crate) struct Unwinder {
     last: [Frame; MAX_DEPTH],
     /// Frames found anew, innermost first.
     fresh: [Fresh; MAX_DEPTH],
-    cache: [Cached; CACHE],
+    cache: Cache,
 }
 
 impl Frame {
@@ -105,7 +108,7 @@ impl Unwinder {
     pub fn forget(&mut self) {
         self.len = 0;
         self.last_deep = false;
-        self.cache = [Cached {
+        self.cache.0 = [Cached {
             pc: 0,
             parent: 0,
             node: 0,
@@ -116,7 +119,7 @@ impl Unwinder {
     #[inline]
     pub fn take(&mut self, mut regs: Registers) -> u32 {
         if self.mode == stacks::NONE {
-            return self.intern(0, regs.pc as u64);
+            return self.cache.intern(0, regs.pc as u64);
         }
         let (high, mut seen, held) = self.reusable(regs.sp);
         let mut count = 0;
@@ -144,7 +147,7 @@ impl Unwinder {
                     regs = step.caller;
                 }
                 Err(ending) => {
-                    fresh.slot = Slot::Same;
+                    fresh.slot = SAME;
                     fresh.uses_fp = false;
                     break (ending.flags(), 0);
                 }
@@ -189,58 +192,70 @@ impl Unwinder {
     /// Makes the `count` fresh frames on top of `base` old ones the last stack; returns its node.
     #[inline]
     fn replace(&mut self, count: usize, base: usize, mut flags: u64) -> u32 {
-        let mut caller = if base > 0 {
-            Some(self.last[base - 1])
-        } else {
-            None
+        const NONE: Frame = Frame {
+            regs: Registers {
+                pc: 0,
+                sp: 0,
+                fp: 0,
+            },
+            node: 0,
+            checks: 0,
+            fp_matters: false,
         };
-        self.checks.len = caller.map_or(0, |f| f.checks);
-        self.len = base;
-        for at in (0..count).rev() {
+        let mut caller = if base > 0 { self.last[base - 1] } else { NONE };
+        self.checks.len = caller.checks;
+        self.len = 0;
+        let mut len = base;
+        for fresh in self.fresh[..count].iter().rev() {
             let Fresh {
                 regs,
                 slot,
                 uses_fp,
-            } = self.fresh[at];
-            let parent = caller.map_or(0, |f| f.node);
-            let node = self.intern(parent, regs.pc as u64 & node::PC_MASK | flags);
+            } = *fresh;
+            let pc = regs.pc as u64 & node::PC_MASK | flags;
+            flags = 0;
+            let node = self.cache.intern(caller.node, pc);
             if node == 0 {
                 // No room for nodes: nothing to reuse.
-                self.len = 0;
                 return 0;
             }
-            flags = 0;
             let mut frame = Frame {
                 regs,
                 node,
                 checks: 0,
                 fp_matters: uses_fp,
             };
-            if let Some(caller) = caller {
-                frame.fp_matters |= slot == Slot::Same && caller.fp_matters;
-                frame.checks = if slot == Slot::Unknown || caller.checks == NEVER {
+            if len > 0 {
+                frame.fp_matters |= slot == SAME && caller.fp_matters;
+                frame.checks = if slot == UNKNOWN || caller.checks == NEVER {
                     NEVER
                 } else {
                     self.checks.add(slot, &caller)
                 };
             }
-            self.last[self.len] = frame;
-            self.len += 1;
-            caller = Some(frame);
+            self.last[len] = frame;
+            len += 1;
+            caller = frame;
         }
-        caller.map_or(0, |f| f.node)
+        self.len = len;
+        caller.node
     }
+}
 
-    #[inline]
+impl Cache {
+    /// The node of a frame under `parent`; 0 where there is no room.
+    #[inline(always)]
     fn intern(&mut self, parent: u32, pc: u64) -> u32 {
         let mixed = (pc ^ u64::from(parent) << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let cached = &mut self.cache[(mixed >> 56) as usize & (CACHE - 1)];
-        if cached.pc == pc && cached.parent == parent && cached.node != 0 {
-            return cached.node;
+        let cached = &mut self.0[(mixed >> 56) as usize & (CACHE - 1)];
+        if cached.pc != pc || cached.parent != parent || cached.node == 0 {
+            *cached = Cached {
+                pc,
+                parent,
+                node: nodes::intern(parent, pc),
+            };
         }
-        let node = nodes::intern(parent, pc);
-        *cached = Cached { pc, parent, node };
-        node
+        cached.node
     }
 }
 

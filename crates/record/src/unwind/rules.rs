@@ -39,15 +39,12 @@ pub(crate) struct Step {
     pub uses_fp: bool,
 }
 
-/// Where the caller's `fp` was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
-    /// It is the frame's own.
-    Same,
-    At(usize),
-    /// More was read than `fp` and the return address: the frame can not be reused.
-    Unknown,
-}
+/// Where the caller's `fp` was read: an address, or one of the two constants.
+pub(crate) type Slot = usize;
+/// It is the frame's own.
+pub(crate) const SAME: Slot = 0;
+/// More was read than `fp` and the return address: the frame can not be reused.
+pub(crate) const UNKNOWN: Slot = 1;
 
 /// A rule as call-frame information states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,9 +253,9 @@ pub(crate) fn step(mode: u32, regs: Registers, high: usize) -> Result<Step, Endi
         let cfa = regs.sp + (rule & 511) as usize * 8;
         let saved = (rule >> 9) as usize;
         let slot = if saved == 0 {
-            Slot::Same
+            SAME
         } else {
-            Slot::At(cfa - (saved + 1) * 8)
+            cfa - (saved + 1) * 8
         };
         return finish(regs, cfa, slot, false, high);
     }
@@ -291,19 +288,15 @@ fn finish(
     if cfa <= regs.sp || cfa > high || !cfa.is_multiple_of(8) {
         return Err(Ending::Cut);
     }
-    let fp = match slot {
-        Slot::At(slot) => {
-            if slot < regs.sp
-                || slot.checked_add(8).is_none_or(|end| end > high)
-                || !slot.is_multiple_of(8)
-            {
-                return Err(Ending::Cut);
-            }
-            // SAFETY: inside the stack's readable part, aligned, checked above.
-            unsafe { *(slot as *const usize) }
+    let mut fp = regs.fp;
+    if slot != SAME {
+        // In `sp..high`, of which the last word is the caller's.
+        if slot.wrapping_sub(regs.sp) > high - 8 - regs.sp || !slot.is_multiple_of(8) {
+            return Err(Ending::Cut);
         }
-        _ => regs.fp,
-    };
+        // SAFETY: inside the stack's readable part, aligned, checked above.
+        fp = unsafe { *(slot as *const usize) };
+    }
     // SAFETY: `cfa - 8` is at least `sp` and below `high`, aligned: all checked above.
     let pc = unsafe { *((cfa - 8) as *const usize) };
     Ok(Step {
@@ -328,7 +321,7 @@ fn by_frame_pointer(regs: Registers, high: usize) -> Option<Step> {
     };
     Some(Step {
         caller,
-        slot: Slot::At(fp),
+        slot: fp,
         uses_fp: true,
     })
 }
@@ -347,7 +340,7 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
             let known = modules::object(step.caller.pc).is_some() || executable(step.caller.pc);
             return if known {
                 Ok(Step {
-                    slot: Slot::Unknown,
+                    slot: UNKNOWN,
                     ..step
                 })
             } else {
@@ -379,15 +372,15 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
         cfa = unsafe { *(cfa as *const usize) };
     }
     let slot = match fp {
-        Fp::Same => Slot::Same,
-        Fp::At(at) => Slot::At(cfa.wrapping_add_signed(at as isize)),
-        Fp::FromFrame(at) => Slot::At(regs.fp.wrapping_add_signed(at as isize)),
+        Fp::Same => SAME,
+        Fp::At(at) => cfa.wrapping_add_signed(at as isize),
+        Fp::FromFrame(at) => regs.fp.wrapping_add_signed(at as isize),
     };
     let step = finish(regs, cfa, slot, from_fp, high)?;
     // What `deref` read is not checked when the frame is met again.
     Ok(if deref {
         Step {
-            slot: Slot::Unknown,
+            slot: UNKNOWN,
             ..step
         }
     } else {
@@ -560,11 +553,11 @@ mod tests {
             fp: low,
         };
         assert!(by_frame_pointer(regs, high).is_some());
-        let at = Slot::At;
+        let at = |slot| slot;
         for (cfa, slot) in [
-            (low, Slot::Same),
-            (high + 8, Slot::Same),
-            (low + 4, Slot::Same),
+            (low, SAME),
+            (high + 8, SAME),
+            (low + 4, SAME),
             (high, at(high)),
             (high, at(low - 8)),
             (high, at(usize::MAX - 7)),
