@@ -129,7 +129,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorded<A> {
         // SAFETY: the caller's own promise, passed on.
         let new = unsafe { self.inner.realloc(p, layout, new_size) };
         if new.is_null() {
-            record::not_moved(p as usize, moving);
+            record::not_moved(slot, p as usize, moving);
             record::failed(slot, registers());
         } else {
             record::moved(

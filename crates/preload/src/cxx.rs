@@ -64,13 +64,9 @@ fn operator(index: usize) -> *const c_void {
 #[inline(never)]
 fn look_up(index: usize) -> *const c_void {
     next::prepare();
-    let f = record::quietly(slot(), || {
-        let f = next::find_operator(NAMES[index]);
-        STANDARD.store(!f.is_null() && all_standard(f), Ordering::Relaxed);
-        f
-    });
+    record::quietly(slot(), find_all);
+    let f = FOUND[index].load(Ordering::Relaxed);
     if !f.is_null() {
-        FOUND[index].store(f, Ordering::Relaxed);
         return f;
     }
     // No C++ runtime is loaded, so nobody can throw or catch: the C functions do, for now.
@@ -81,18 +77,49 @@ fn look_up(index: usize) -> *const c_void {
     }
 }
 
+/// Looks the operators up while it is safe to, if a C++ runtime is there already. (A look-up that fails
+/// would leave a message for the program's next `dlerror`.)
+pub(crate) fn find() {
+    if next::standard_runtime_is_loaded() {
+        record::quietly(slot(), find_all);
+    }
+}
+
+fn find_all() {
+    // SAFETY: the calling thread's errno.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let saved = unsafe { *errno };
+    for (place, name) in FOUND.iter().zip(NAMES) {
+        let f = next::find_operator(name);
+        if f.is_null() {
+            // No runtime, or one from before that form was invented.
+            break;
+        }
+        place.store(f, Ordering::Relaxed);
+    }
+    let all = FOUND
+        .iter()
+        .all(|place| !place.load(Ordering::Relaxed).is_null());
+    STANDARD.store(all && all_standard(), Ordering::Relaxed);
+    // SAFETY: as above.
+    unsafe { *errno = saved };
+}
+
 /// The operators are the standard ones, see the top of this file.
 static STANDARD: AtomicBool = AtomicBool::new(false);
 
-/// Whether the operator at `next` is a standard one, and the program's operators, `malloc` and `free`
+/// Whether the operators behind us are the standard ones, and the program's operators, `malloc` and `free`
 /// are all ours, so that nothing else stands in between.
-fn all_standard(next: *mut c_void) -> bool {
+fn all_standard() -> bool {
     let ours = |name: &CStr, own: *const c_void| {
         // SAFETY: a NUL-terminated name.
         let bound = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         bound.cast_const() == own
     };
-    next::is_standard_runtime(next)
+    FOUND
+        .iter()
+        .all(|place| next::is_standard_runtime(place.load(Ordering::Relaxed)))
         && ours(c"malloc", crate::hooks::malloc as *const c_void)
         && ours(c"free", crate::hooks::free as *const c_void)
         && NAMES

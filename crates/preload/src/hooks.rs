@@ -73,7 +73,7 @@ unsafe extern "C" fn malloc_hook(size: usize, sp: *const usize, fp: usize) -> Pt
 
 unsafe extern "C" fn calloc_hook(n: usize, size: usize, sp: *const usize, fp: usize) -> Ptr {
     // SAFETY: see above. A product that overflows has failed by now.
-    unsafe { note(NEXT.calloc.get()(n, size), n.wrapping_mul(size), sp, fp) }
+    unsafe { outer(n.wrapping_mul(size), sp, fp, || NEXT.calloc.get()(n, size)) }
 }
 
 /// Calls a function that in some allocators calls `malloc`, and notes what it returned once.
@@ -178,7 +178,7 @@ unsafe fn realloc_with(
 ) -> Ptr {
     if p.is_null() {
         // SAFETY: the caller's promise.
-        return unsafe { note(call(), size, sp, fp) };
+        return unsafe { outer(size, sp, fp, call) };
     }
     if bootstrap::owns(p) {
         // SAFETY: a request of the program's own, for a block that the loader once got.
@@ -194,7 +194,7 @@ unsafe fn realloc_with(
     let moving = record::moving(slot(), p as usize);
     let new = call();
     if new.is_null() && size != 0 {
-        record::not_moved(p as usize, moving);
+        record::not_moved(slot(), p as usize, moving);
         // SAFETY: the caller's promise.
         record::failed(slot(), unsafe { registers(sp, fp) });
         return new;

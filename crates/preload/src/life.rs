@@ -10,6 +10,8 @@ use homefree_record as record;
 extern "C" fn begin() {
     next::prepare();
     find_exits();
+    crate::names::find();
+    crate::cxx::find();
     record::start(slot());
     record::name_allocator(NEXT.malloc.get() as usize);
 }

@@ -22,6 +22,12 @@ fn next(place: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     found
 }
 
+/// Looks the functions up while it is safe to.
+pub(crate) fn find() {
+    next(&SET_NAME, c"pthread_setname_np");
+    next(&PRCTL, c"prctl");
+}
+
 /// See the C library's function of this name.
 ///
 /// # Safety
@@ -59,7 +65,11 @@ pub unsafe extern "C" fn prctl(
 ) -> c_int {
     // SAFETY: null, or the function of that name and type.
     let f: Option<Prctl> = unsafe { core::mem::transmute(next(&PRCTL, c"prctl")) };
-    let Some(f) = f else { return -1 };
+    let Some(f) = f else {
+        // SAFETY: the calling thread's errno.
+        unsafe { *libc::__errno_location() = libc::ENOSYS };
+        return -1;
+    };
     // SAFETY: the caller's own promise, passed on.
     let result = unsafe { f(option, a, b, c, d) };
     if option == libc::PR_SET_NAME && result == 0 {

@@ -131,18 +131,21 @@ fn resolve() -> bool {
     loop {
         match STATE.compare_exchange(NEW, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                record::quietly(crate::slot(), resolve_all);
-                // SAFETY: plain calls of the next allocator: a block of the smallest size and its room.
-                let room = unsafe {
-                    let p = NEXT.malloc.get()(1);
-                    let room = if p.is_null() {
-                        0
-                    } else {
-                        NEXT.malloc_usable_size.get()(p)
-                    };
-                    NEXT.free.get()(p);
-                    room
-                };
+                let room = record::quietly(crate::slot(), || {
+                    resolve_all();
+                    // SAFETY: plain calls of the next allocator: a block of the smallest size and its
+                    // room.
+                    unsafe {
+                        let p = NEXT.malloc.get()(1);
+                        let room = if p.is_null() {
+                            0
+                        } else {
+                            NEXT.malloc_usable_size.get()(p)
+                        };
+                        NEXT.free.get()(p);
+                        room
+                    }
+                });
                 // glibc: chunks of at least 32 bytes on 16, of which 24 are the program's.
                 record::use_slot::<homefree_thread::slot::InitialExec>(room >= 24);
                 STATE.store(DONE, Ordering::Release);
@@ -200,8 +203,23 @@ pub(crate) fn is_standard_runtime(f: *mut c_void) -> bool {
     };
     // SAFETY: the loader's own string, of a library that stays loaded.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes();
+    is_runtime_path(path)
+}
+
+fn is_runtime_path(path: &[u8]) -> bool {
     let base = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
-    [&b"libstdc++.so"[..], b"libc++.so", b"libc++abi.so"]
-        .iter()
-        .any(|name| base.starts_with(name))
+    let runtimes: [&[u8]; 3] = [b"libstdc++.so", b"libc++.so", b"libc++abi.so"];
+    runtimes.iter().any(|name| base.starts_with(name))
+}
+
+/// Whether one of those runtimes is loaded. Asks the loader: not for hooks.
+pub(crate) fn standard_runtime_is_loaded() -> bool {
+    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
+        // SAFETY: the loader's own record.
+        let name = unsafe { (*info).dlpi_name };
+        // SAFETY: null or the loader's own string.
+        c_int::from(!name.is_null() && is_runtime_path(unsafe { CStr::from_ptr(name) }.to_bytes()))
+    }
+    // SAFETY: `visit` needs no data.
+    unsafe { libc::dl_iterate_phdr(Some(visit), core::ptr::null_mut()) != 0 }
 }

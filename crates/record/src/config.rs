@@ -166,16 +166,23 @@ impl Naming {
         self.output.clear();
         self.dir.clear();
         self.command.clear();
+        let mut current = [0; PATH];
+        let len = sys::current_dir(&mut current);
+        let current = &current[..len];
+        // The program may change its directory later.
+        let absolute = |text: &mut Text, path: &[u8]| {
+            if !path.starts_with(b"/") {
+                text.push(current);
+                text.push(b"/");
+            }
+            text.push(path);
+        };
         if let Some(output) = config.output {
-            self.output.push(output);
+            absolute(&mut self.output, output);
         }
         match config.dir {
-            Some(dir) => self.dir.push(dir),
-            None => {
-                let mut dir = [0; PATH];
-                let len = sys::current_dir(&mut dir);
-                self.dir.push(&dir[..len]);
-            }
+            Some(dir) => absolute(&mut self.dir, dir),
+            None => self.dir.push(current),
         }
         let arg0 = command_line.split(|&b| b == 0).next().unwrap_or(b"");
         let base = arg0.rsplit(|&b| b == b'/').next().unwrap_or(arg0);

@@ -12,8 +12,8 @@ use crate::threads::{self, Thread};
 use crate::unwind::Registers;
 use crate::{clock, modules, sample};
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
-use homefree_thread::Slot;
-use homefree_wire::{Site, flow, life_bucket, size_bucket};
+use homefree_thread::{Slot, sys};
+use homefree_wire::{PAGE, Site, flow, life_bucket, size_bucket};
 
 /// Something that happened, on its way through the slow path.
 #[derive(Clone, Copy)]
@@ -72,10 +72,8 @@ fn slow(slot: &Slot, regs: Registers, event: Event) {
         if !process::recording() {
         } else if process::forked() {
             process::event_in_child(slot, regs, event);
-        } else if slot.ended.get() != 0 {
-            threads::late(slot, regs, event);
-        } else if let Some(thread) = threads::attach(slot, regs) {
-            note(thread, event, regs);
+        } else {
+            threads::note_first(slot, regs, event);
         }
     });
     done(slot);
@@ -137,9 +135,8 @@ fn freed_slow(slot: &Slot, address: usize, regs: Registers) {
 #[inline]
 pub fn freed_by_outer(slot: &Slot, address: usize, regs: Registers) {
     freed(slot, address, regs);
-    // SAFETY: the calling thread's own state, or null.
-    if let Some(thread) = unsafe { slot.record.get().cast::<Thread>().as_mut() } {
-        thread.last_free = address;
+    if slot.busy.get() == 0 {
+        slot.freeing.set(address);
     }
 }
 
@@ -162,18 +159,16 @@ pub struct Moving(Option<Words>);
 /// its free again.
 #[inline]
 pub fn moving(slot: &Slot, address: usize) -> Moving {
-    // SAFETY: the calling thread's own state, or null.
-    if let Some(thread) = unsafe { slot.record.get().cast::<Thread>().as_mut() }
-        && slot.busy.get() == 0
-    {
-        thread.last_block = 0;
-        thread.last_free = address;
+    if slot.busy.get() == 0 {
+        slot.recorded.set(0);
+        slot.freeing.set(address);
     }
     Moving(shadow::take(address))
 }
 
 /// The reallocation failed: the old block lives on as it was.
-pub fn not_moved(address: usize, moving: Moving) {
+pub fn not_moved(slot: &Slot, address: usize, moving: Moving) {
+    slot.freeing.set(0);
     if let Some(words) = moving.0 {
         shadow::put_back(address, words);
     }
@@ -217,8 +212,9 @@ fn note_move(
     size: usize,
     regs: Registers,
 ) {
-    let recorded = new != 0 && thread.last_block == new;
-    thread.last_free = 0;
+    let slot = thread.slot();
+    let recorded = new != 0 && slot.recorded.get() == new;
+    slot.freeing.set(0);
     match words {
         Some(words) => note_free(thread, words.block(), regs),
         None => unknown(thread, address),
@@ -244,7 +240,7 @@ fn node(thread: &mut Thread, regs: Registers) -> u32 {
         thread.last_node = 0;
         thread.unwinder.forget();
     }
-    if thread.outer.sp != 0 {
+    if thread.slot().outer.get()[1] != 0 {
         let regs = outer(thread, regs);
         return thread.unwinder.take(regs);
     }
@@ -254,34 +250,40 @@ fn node(thread: &mut Thread, regs: Registers) -> u32 {
 /// The call that [`crate::enter`] announced, if `regs` is a call made on its behalf.
 #[cold]
 fn outer(thread: &mut Thread, regs: Registers) -> Registers {
-    if inside_outer(thread, regs) {
-        return thread.outer;
+    let slot = thread.slot();
+    if inside_outer(slot, regs) {
+        let [pc, sp, fp] = slot.outer.get();
+        return Registers { pc, sp, fp };
     }
-    thread.outer.sp = 0;
+    slot.outer.set([0; 3]);
     regs
 }
 
 /// Whether the call that [`crate::enter`] announced is still under way around the call `regs`. It may
 /// have been left by an exception: then its return address is not where it was, or not near.
-pub(crate) fn inside_outer(thread: &Thread, regs: Registers) -> bool {
-    let outer = thread.outer;
-    let distance = outer.sp.wrapping_sub(regs.sp);
-    // SAFETY: between this call's stack pointer and 1024 bytes up, on a stack that was in use there
-    // when `enter` was called.
-    outer.sp != 0
-        && distance != 0
-        && distance < 1024
-        && unsafe { *((outer.sp - 8) as *const usize) } == outer.pc
+pub(crate) fn inside_outer(slot: &Slot, regs: Registers) -> bool {
+    let [pc, sp, _] = slot.outer.get();
+    let distance = sp.wrapping_sub(regs.sp);
+    // The same page, or the one above, which is asked for: what was announced may have been on a stack
+    // that is gone.
+    let near = sp != 0 && distance != 0 && distance < 1024;
+    let same_page = |a: usize, b: usize| a / PAGE == b / PAGE;
+    // SAFETY: on the page of this call's stack pointer, or found readable just now.
+    near && (same_page(sp - 8, regs.sp) || sys::readable(sp - 8))
+        && unsafe { *((sp - 8) as *const usize) } == pc
 }
 
 #[inline(always)]
 fn note_allocation(thread: &mut Thread, address: usize, size: usize, regs: Registers) {
     let size = size as u64;
+    let slot = thread.slot();
+    slot.recorded.set(address);
+    if slot.freeing.get() == address {
+        slot.freeing.set(0);
+    }
     if thread.sample != 0 && !sample::chosen(thread, size) {
         return;
     }
-    thread.last_block = address;
-    thread.last_free = 0;
     let node = node(thread, regs);
     let Some(site) = thread.site(node) else {
         return lose_allocation(thread, address, size);
@@ -367,7 +369,6 @@ fn lose_free(thread: &mut Thread, block: Block) {
 
 #[inline(always)]
 fn note_free(thread: &mut Thread, block: Block, regs: Registers) {
-    thread.last_free = 0;
     if block.site == NO_SITE {
         return lose_free(thread, block);
     }
@@ -468,7 +469,7 @@ fn note_flow(thread: &mut Thread, block: Block, regs: Registers, flags: u32) {
 #[inline(never)]
 fn unknown(thread: &mut Thread, address: usize) {
     // With sampling most blocks are unknown.
-    if thread.last_free != address && thread.sample == 0 {
+    if thread.slot().freeing.get() != address && thread.sample == 0 {
         add(&thread.bank.unknown_frees, 1);
     }
 }

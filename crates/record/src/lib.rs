@@ -132,14 +132,11 @@ pub fn renamed_other(slot: &Slot, pthread: libc::pthread_t, name: &[u8]) {
 /// What they record gets the stack of this call, `regs`.
 #[inline]
 pub fn enter(slot: &Slot, regs: Registers) {
-    // SAFETY: the calling thread's own state, or null.
-    if let Some(thread) = unsafe { slot.record.get().cast::<threads::Thread>().as_mut() }
-        && slot.busy.get() == 0
-    {
-        thread.last_block = 0;
+    if slot.busy.get() == 0 {
+        slot.recorded.set(0);
         // Of operators that call each other the outermost is the program's call.
-        if !event::inside_outer(thread, regs) {
-            thread.outer = regs;
+        if !event::inside_outer(slot, regs) {
+            slot.outer.set([regs.pc, regs.sp, regs.fp]);
         }
     }
 }
@@ -148,12 +145,9 @@ pub fn enter(slot: &Slot, regs: Registers) {
 /// (A call left by an exception never comes here; what [`enter`] noted is then void, as the stack shows.)
 #[inline]
 pub fn leave(slot: &Slot, address: usize) -> bool {
-    // SAFETY: the calling thread's own state, or null.
-    match unsafe { slot.record.get().cast::<threads::Thread>().as_mut() } {
-        Some(thread) if slot.busy.get() == 0 => {
-            thread.outer.sp = 0;
-            thread.last_block == address
-        }
-        _ => false,
+    if slot.busy.get() != 0 {
+        return false;
     }
+    slot.outer.set([0; 3]);
+    address != 0 && slot.recorded.get() == address
 }

@@ -307,6 +307,24 @@ pub(crate) unsafe fn after_fork() {
     }
 }
 
+/// In fork's child, after the profile was copied: drops what the parent appended since the fork.
+pub(crate) fn forget_newer_records() {
+    let modules = MODULES.lock();
+    if modules.page != 0 {
+        let page = ARENA.page(modules.page);
+        // SAFETY: the rest of the page, in private memory, written under the lock only.
+        unsafe {
+            page.as_ptr()
+                .add(modules.at)
+                .write_bytes(0, PAGE - modules.at)
+        };
+        // SAFETY: the page's head; atomics only.
+        unsafe { page.cast::<PageHead>().as_ref() }
+            .owner
+            .store(modules.at as u32, Ordering::Relaxed);
+    }
+}
+
 /// Appends a role to the file; returns the record's address, 0 where there is no room.
 pub(crate) fn append_role(role: &records::Role<'_>) -> usize {
     let mut modules = MODULES.lock();
@@ -382,7 +400,8 @@ impl Modules {
         let len = module.encode(&mut self.buffer);
         let place = self.append_buffer(len);
         self.last_id += 1;
-        if self.len < MAX {
+        // A module that found no room is tried again.
+        if place != 0 && self.len < MAX {
             self.known[self.len] = Known {
                 start: object.start,
                 end: object.end,
@@ -420,7 +439,7 @@ pub(crate) fn ensure(address: usize) -> Option<Object> {
     let known = modules.known[..len]
         .iter()
         .any(|k| (k.start, k.end, k.identity) == (object.start, object.end, identity));
-    if !known {
+    if !known && len < MAX {
         modules.register(&object, identity);
     }
     Some(object)

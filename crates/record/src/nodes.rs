@@ -80,7 +80,7 @@ pub(crate) fn intern(parent: u32, pc: u64) -> u32 {
     modules::ensure((pc & node::PC_MASK) as usize);
     let Some((id, node)) = add() else { return 0 };
     node.parent.store(parent, Ordering::Relaxed);
-    node.pc.store(pc, Ordering::Relaxed);
+    node.pc.store(pc, Ordering::Release);
     loop {
         node.link.store(first, Ordering::Relaxed);
         match head.compare_exchange_weak(first, id, Ordering::AcqRel, Ordering::Acquire) {
@@ -114,7 +114,19 @@ fn add() -> Option<(u32, &'static Node)> {
             let page = if spare != 0 {
                 spare
             } else {
-                ARENA.add_page(kind::NODES, seq as u32, 0)?
+                match ARENA.add_page(kind::NODES, seq as u32, 0) {
+                    Some(page) => page,
+                    None => {
+                        // Not used up, unless another thread was faster.
+                        let _ = NODES_TABLE.next.compare_exchange(
+                            id + 1,
+                            id,
+                            Ordering::AcqRel,
+                            Ordering::Relaxed,
+                        );
+                        return None;
+                    }
+                }
             };
             // SAFETY: the page is this thread's until it is placed; atomics only.
             let head = unsafe { ARENA.page(page).cast::<homefree_wire::PageHead>().as_ref() };

@@ -238,16 +238,16 @@ pub(crate) fn name_allocator(address: usize) {
 
 /// The process ends in order: says so in the file and gives back what it does not need.
 pub(crate) fn end(slot: &Slot) {
+    // In a child of vfork this is the parent's memory.
+    let own = || ARENA.header().pid.load(Ordering::Relaxed) == sys::process_id();
     if forked() {
         let child = CHILD.lock();
-        let wants_file = child.private && child.events > 0;
+        let wants_file = child.private && child.events > 0 && own();
         drop(child);
         if !wants_file || !give_child_its_file(slot) {
             return;
         }
     }
-    // In a child of vfork this is the parent's memory.
-    let own = || ARENA.header().pid.load(Ordering::Relaxed) == sys::process_id();
     if STATE.load(Ordering::Acquire) != ON || !own() {
         return;
     }
@@ -313,6 +313,7 @@ fn become_private() -> bool {
 /// Makes the copied profile the child's own: no counts, one thread.
 fn start_from_zero() {
     zero_counts();
+    modules::forget_newer_records();
     // SAFETY: the child has one thread.
     unsafe {
         roles::after_fork();
@@ -412,11 +413,18 @@ pub(crate) fn event_in_child(slot: &Slot, regs: Registers, event: Event) {
     if !give_child_its_file(slot) {
         return;
     }
-    if slot.ended.get() != 0 {
-        threads::late(slot, regs, event);
-    } else if let Some(thread) = threads::attach(slot, regs) {
-        note(thread, event, regs);
+    threads::note_first(slot, regs, event);
+}
+
+/// The state that the calling thread had when it forked this process, given back once.
+pub(crate) fn state_before_fork(slot: &Slot) -> Option<&'static mut Thread> {
+    if FORKING.load(Ordering::Relaxed).is_null() || !is_forking_thread() {
+        return None;
     }
+    let state = FORKING.swap(core::ptr::null_mut(), Ordering::AcqRel);
+    slot.record.set(state.cast());
+    // SAFETY: this thread's own state from before the fork, taken out once.
+    unsafe { state.as_mut() }
 }
 
 /// In a forked child the thread that forked is the main one.
@@ -434,8 +442,8 @@ fn give_child_its_file(slot: &Slot) -> bool {
         STATE.store(OFF, Ordering::Release);
         return false;
     }
-    if is_forking_thread() && slot.ended.get() == 0 {
-        slot.record.set(FORKING.load(Ordering::Relaxed).cast());
+    if slot.ended.get() == 0 {
+        state_before_fork(slot);
     }
     STATE.store(ON, Ordering::Release);
     drop(child);

@@ -156,8 +156,7 @@ pub(crate) fn of_this_thread(named: bool, start: impl FnOnce() -> usize) -> u32 
     }
     match start() {
         0 => id(NAME, name, 0),
-        // Addresses on record are return addresses: one past what they mean.
-        start => id(START, b"", start + 1),
+        start => id(START, b"", start),
     }
 }
 

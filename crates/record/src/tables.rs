@@ -137,6 +137,9 @@ pub(crate) struct Tables {
     flows: Index,
     site_page: u32,
     flow_page: u32,
+    /// Slots of sites and entries of flows used; the bank has copies, for the reader.
+    sites_len: u32,
+    flows_len: u32,
 }
 
 // SAFETY: the mappings behind the indices belong to this value alone.
@@ -151,6 +154,8 @@ impl Tables {
             flows: Index::new(),
             site_page: 0,
             flow_page: 0,
+            sites_len: 0,
+            flows_len: 0,
         }
     }
 
@@ -180,12 +185,13 @@ impl Tables {
         if node == 0 || !self.sites.reserve() {
             return None;
         }
-        let mut index = bank.sites.load(Ordering::Relaxed);
+        let mut index = self.sites_len;
         if (index as usize).is_multiple_of(SITES) {
             self.site_page = ARENA.add_page(kind::SITES, index / SITES as u32, self.id)?;
             index += 1;
         }
-        bank.sites.store(index + 1, Ordering::Relaxed);
+        self.sites_len = index + 1;
+        bank.sites.store(self.sites_len, Ordering::Relaxed);
         let reference = self.site_page * SITES as u32 + index % SITES as u32;
         // SAFETY: a slot of the page just handed out or of the last one.
         unsafe { ARENA.site(reference) }
@@ -215,11 +221,12 @@ impl Tables {
         if key.alloc_node == 0 || !self.flows.reserve() {
             return None;
         }
-        let index = bank.flows.load(Ordering::Relaxed);
+        let index = self.flows_len;
         if (index as usize).is_multiple_of(FLOWS) {
             self.flow_page = ARENA.add_page(kind::FLOWS, index / FLOWS as u32, self.id)?;
         }
-        bank.flows.store(index + 1, Ordering::Relaxed);
+        self.flows_len = index + 1;
+        bank.flows.store(self.flows_len, Ordering::Relaxed);
         let reference = (self.flow_page << 4) | (index % FLOWS as u32);
         // SAFETY: an entry of the page just handed out or of the last one.
         let head = unsafe { &ARENA.flow(reference).head };
@@ -272,7 +279,7 @@ impl Tables {
         move_counts!(unknown_frees reentrant untracked lost late failed lost_bytes lost_allocs lost_remote);
     }
 
-    /// Forgets all counts (fork's child starts from zero). The sites and flows stay known.
+    /// Leaves the bank: it may be half changed. What refers to its sites stays readable.
     pub fn abandon(&mut self) {
         if let Some(bank) = self.bank {
             bank.state.store(bank::IDLE, Ordering::Relaxed);

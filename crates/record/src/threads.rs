@@ -9,7 +9,7 @@ use crate::unwind::{Bounds, Registers, Unwinder, start_function};
 use crate::{clock, modules};
 use core::ffi::c_void;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use homefree_thread::{ExitHook, Lock, ROUNDS, Slot, ThreadTable, sys};
 use homefree_wire::{Bank, PAGE, Site, bank};
 
@@ -34,19 +34,13 @@ pub(crate) struct Thread {
     pub random: u64,
     /// Draws whose lifetimes are measured.
     pub draw: u64,
-    /// Address of the last block recorded, for hooks that call other hooks.
-    pub last_block: usize,
-    /// Address of the last block whose free was recorded.
-    pub last_free: usize,
-    /// Call of an outer hook whose inner hooks record for it; `sp` 0 for none.
-    pub outer: Registers,
     pub bank: &'static Bank,
     pub sites: [(u32, u32); SITE_CACHE],
     pub unwinder: Unwinder,
     pub tables: Tables,
     slot: *const Slot,
     pthread: libc::pthread_t,
-    role: u32,
+    role: AtomicU32,
     rounds: u32,
     next: *mut Thread,
     previous: *mut Thread,
@@ -91,7 +85,7 @@ pub(crate) fn ask_for_name(thread: &mut Thread) {
     let mut name = [0; 16];
     let len = sys::thread_name(&mut name);
     if let Some(role) = roles::of_new_name(&name[..len]) {
-        set_role(thread, role);
+        set_role(&thread.role, thread.bank, thread.id, role);
     }
 }
 
@@ -122,6 +116,11 @@ pub(crate) fn identity_of(id: u32) -> u32 {
     }
 }
 
+/// When no state was to be had, `CLOCK_MONOTONIC` nanoseconds.
+static REFUSED: AtomicU64 = AtomicU64::new(u64::MAX / 2);
+/// Nanoseconds until it is tried again.
+const RETRY: u64 = 1_000_000_000;
+
 fn new_state() -> Option<NonNull<Thread>> {
     let mut lists = LISTS.lock();
     if let Some(idle) = NonNull::new(lists.idle) {
@@ -130,9 +129,20 @@ fn new_state() -> Option<NonNull<Thread>> {
         return Some(idle);
     }
     drop(lists);
-    let state = sys::map(size_of::<Thread>().next_multiple_of(PAGE))?.cast::<Thread>();
+    // A file that has no room is not asked again by every event of every new thread.
+    let now = sys::clock(libc::CLOCK_MONOTONIC_COARSE);
+    if now.wrapping_sub(REFUSED.load(Ordering::Relaxed)) < RETRY {
+        return None;
+    }
     let mut tables = Tables::new();
-    let bank = tables.bank()?;
+    let made = tables
+        .bank()
+        .zip(sys::map(size_of::<Thread>().next_multiple_of(PAGE)));
+    let Some((bank, state)) = made else {
+        REFUSED.store(now, Ordering::Relaxed);
+        return None;
+    };
+    let state = state.cast::<Thread>();
     // SAFETY: the mapping just made is large enough and zeroed, which is a valid value of every field
     // but these two, written here without reading what was there.
     unsafe {
@@ -160,15 +170,14 @@ fn take_state(slot: &Slot, word: u64, bounds: Bounds) -> Option<&'static mut Thr
     thread.sample = settings.sample_bytes;
     thread.random = sys::random() ^ u64::from(id) ^ clock::ticks();
     thread.countdown = 0;
-    (thread.last_block, thread.last_free) = (0, 0);
-    thread.outer.sp = 0;
     thread
         .unwinder
         .init(settings.stacks, settings.depth as usize, bounds);
     thread.slot = slot;
     thread.rounds = 0;
-    thread.role = (word & 0xffff) as u32;
-    thread.bank.role.store(thread.role, Ordering::Relaxed);
+    let role = (word & 0xffff) as u32;
+    thread.role.store(role, Ordering::Relaxed);
+    thread.bank.role.store(role, Ordering::Relaxed);
     thread.bank.tid.store(sys::thread_id(), Ordering::Relaxed);
     thread.bank.state.store(bank::LIVE, Ordering::Release);
     if thread.sample != 0 {
@@ -261,10 +270,30 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
 }
 
 fn release(thread: &mut Thread, ended: bool) {
-    roles::archive(thread.role, &mut thread.tables, ended);
+    roles::archive(
+        thread.role.load(Ordering::Relaxed),
+        &mut thread.tables,
+        ended,
+    );
     thread.bank.state.store(bank::IDLE, Ordering::Relaxed);
     thread.bank.tid.store(0, Ordering::Relaxed);
     put_idle(NonNull::from(thread));
+}
+
+/// Notes the first event of a thread that has no state: a new one, one that has ended, or the one that
+/// forked this process. Where none is to be had, a block that is freed is at least forgotten.
+pub(crate) fn note_first(slot: &Slot, regs: Registers, event: Event) {
+    if slot.ended.get() != 0 {
+        return late(slot, regs, event);
+    }
+    match process::state_before_fork(slot).or_else(|| attach(slot, regs)) {
+        Some(thread) => note(thread, event, regs),
+        None => {
+            if let Event::Freed { address } = event {
+                crate::shadow::take(address);
+            }
+        }
+    }
 }
 
 /// Records one event of a thread whose exit hook has run, with a state borrowed for it.
@@ -300,7 +329,12 @@ pub(crate) fn renamed(slot: &Slot) {
     } else {
         homefree_wire::records::role_kind::NAME
     };
-    set_role(thread, roles::id(kind, name, 0));
+    set_role(
+        &thread.role,
+        thread.bank,
+        thread.id,
+        roles::id(kind, name, 0),
+    );
 }
 
 /// Another thread was given a name.
@@ -308,14 +342,17 @@ pub(crate) fn renamed_other(pthread: libc::pthread_t, name: &[u8]) {
     roles::note_given(name);
     let role = roles::id(homefree_wire::records::role_kind::NAME, name, 0);
     let mut lists = LISTS.lock();
-    let mut at = lists.live;
-    // SAFETY: states on the list are alive and their links change under the lock only.
-    while let Some(thread) = unsafe { at.as_mut() } {
-        if thread.pthread == pthread {
-            set_role(thread, role);
+    let mut at = lists.live.cast_const();
+    while !at.is_null() {
+        // SAFETY: states on the list are alive, and these fields are written before one is put there.
+        let (same, next) = unsafe { ((*at).pthread == pthread, (*at).next) };
+        if same {
+            // SAFETY: as above; the role is an atomic, the bank shared.
+            let (own, bank, id) = unsafe { (&(*at).role, (*at).bank, (*at).id) };
+            set_role(own, bank, id, role);
             return;
         }
-        at = thread.next;
+        at = next;
     }
     // Not seen yet: it will find its name when it is.
     let at = lists.named_next % lists.named.len();
@@ -323,10 +360,10 @@ pub(crate) fn renamed_other(pthread: libc::pthread_t, name: &[u8]) {
     lists.named_next += 1;
 }
 
-fn set_role(thread: &mut Thread, role: u32) {
-    thread.role = role;
-    thread.bank.role.store(role, Ordering::Relaxed);
-    THREADS.set(thread.id, u64::from(role));
+fn set_role(own: &AtomicU32, bank: &Bank, id: u32, role: u32) {
+    own.store(role, Ordering::Relaxed);
+    bank.role.store(role, Ordering::Relaxed);
+    THREADS.set(id, u64::from(role));
 }
 
 /// Puts things in order in fork's child: the calling thread is the only one.
@@ -351,14 +388,24 @@ pub(crate) unsafe fn after_fork(own: *mut Thread) {
 }
 
 impl Thread {
+    /// The slot that this state is, or was, attached to.
+    #[inline(always)]
+    pub fn slot(&self) -> &'static Slot {
+        // SAFETY: set when the state was taken for the thread that uses it now, whose slot is alive.
+        unsafe { &*self.slot }
+    }
+
     /// Reference of the site of a stack in this thread's bank.
     #[inline]
     pub fn site(&mut self, node: u32) -> Option<u32> {
-        if node == self.last_node {
+        if node != 0 && node == self.last_node {
             return Some(self.last_site);
         }
         let cached = &mut self.sites[node as usize % SITE_CACHE];
-        if cached.0 != node || node == 0 {
+        if node == 0 {
+            return None;
+        }
+        if cached.0 != node {
             let sites = self.bank.sites.load(Ordering::Relaxed);
             *cached = (node, self.tables.site(node)?);
             let new = sites != self.bank.sites.load(Ordering::Relaxed);

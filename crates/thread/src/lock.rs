@@ -38,10 +38,11 @@ impl<T> Lock<T> {
                 return guard;
             }
             spins += 1;
-            if spins < 64 {
-                core::hint::spin_loop()
-            } else {
-                sys::yield_now()
+            match spins {
+                0..64 => core::hint::spin_loop(),
+                64..1000 => sys::yield_now(),
+                // The holder may have a lower real-time priority than all who yield.
+                _ => sys::sleep(50_000),
             }
         }
     }

@@ -25,8 +25,16 @@ pub struct Slot {
     pub ended: Cell<u32>,
     /// Set when the thread was given a name of its own.
     pub named: Cell<bool>,
-    pad: [Cell<u64>; 4],
+    /// Address of the last block that a hook recorded.
+    pub recorded: Cell<usize>,
+    /// Address of a block whose free is recorded, and which further hooks may be asked to free.
+    pub freeing: Cell<usize>,
+    /// Return address, stack pointer and frame pointer of a hooked call on whose behalf further hooks are
+    /// called; a stack pointer of 0 for none.
+    pub outer: Cell<[usize; 3]>,
 }
+
+const _: () = assert!(size_of::<Slot>() == 64, "one cache line");
 
 /// How to reach the slot; chosen by the artifact as a type, so that the unused way is not linked.
 pub trait Access {
@@ -81,7 +89,7 @@ mod x86_64 {
                 "mov {slot}, qword ptr [rip + homefree_slot_v1@GOTTPOFF]",
                 "add {slot}, qword ptr fs:[0]",
                 slot = out(reg) slot,
-                options(nomem, nostack),
+                options(readonly, nostack),
             );
         }
         slot
@@ -128,7 +136,9 @@ mod portable {
                 busy: Cell::new(0),
                 ended: Cell::new(0),
                 named: Cell::new(false),
-                pad: [const { Cell::new(0) }; 4],
+                recorded: Cell::new(0),
+                freeing: Cell::new(0),
+                outer: Cell::new([0; 3]),
             }
         };
     }

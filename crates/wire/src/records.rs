@@ -70,7 +70,7 @@ pub mod role_kind {
     pub const NAME: u32 = 0;
     /// The main thread.
     pub const MAIN: u32 = 1;
-    /// The start function: the text is empty, `start` an address (resolve it like a node made last).
+    /// The start function: the text is empty, `start` the function's address (resolve it like a node made last).
     pub const START: u32 = 2;
     /// More roles than there is room for: all further ones.
     pub const OTHER: u32 = 3;

@@ -121,6 +121,7 @@ impl Unwinder {
         if self.mode == stacks::NONE {
             return self.cache.intern(0, regs.pc as u64);
         }
+        let foreign = self.bounds.own_high(regs.sp).is_none();
         let (high, mut seen, held) = self.reusable(regs.sp);
         let mut count = 0;
         // Flags of the outermost frame; `base` frames of the last stack stay.
@@ -159,7 +160,12 @@ impl Unwinder {
         if base == 0 {
             self.last_deep = flags == node::DEEP;
         }
-        self.replace(count, base, flags)
+        let node = self.replace(count, base, flags);
+        if foreign {
+            // Nothing of it may be looked at again: the stack may be unmapped by then.
+            self.len = 0;
+        }
+        node
     }
 
     /// Where this stack ends, how many frames of the last one may be looked at, and how many of the

@@ -199,8 +199,6 @@ fn rule(mode: u32, pc: usize) -> u16 {
 #[inline(never)]
 fn find_rule(mode: u32, pc: usize) -> u16 {
     let row = match modules::ensure(pc) {
-        // A jump to 0 is how some stacks end.
-        None if pc == 0 => Row::End(Ending::Complete),
         None if executable(pc) => Row::TryFp,
         None => return END_CUT,
         Some(object) => cfi::row(&object, pc).unwrap_or(Row::TryFp),
@@ -286,7 +284,12 @@ fn finish(
     high: usize,
 ) -> Result<Step, Ending> {
     if cfa <= regs.sp || cfa > high || !cfa.is_multiple_of(8) {
-        return Err(Ending::Cut);
+        // A return to 0 is how some stacks end. (It has no rule, which reads as one of no length.)
+        return Err(if regs.pc == 0 {
+            Ending::Complete
+        } else {
+            Ending::Cut
+        });
     }
     let mut fp = regs.fp;
     if slot != SAME {

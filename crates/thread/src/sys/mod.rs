@@ -381,6 +381,13 @@ pub fn yield_now() {
     let _ = unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };
 }
 
+/// Sleeps for so many nanoseconds, less than a second.
+pub fn sleep(nanoseconds: i64) {
+    let time = [0, nanoseconds];
+    // SAFETY: the kernel reads the two words of a timespec.
+    let _ = unsafe { syscall(libc::SYS_nanosleep, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
 /// The calling thread's name, without the NUL.
 pub fn thread_name(out: &mut [u8; 16]) -> usize {
     *out = [0; 16];
