@@ -21,7 +21,7 @@ use crate::nodes;
 use checks::Checks;
 use homefree_wire::{node, stacks};
 pub(crate) use rules::forget as forget_rules;
-use rules::{Ending, SAME, Slot, UNKNOWN};
+use rules::{Ending, Way};
 pub(crate) use stack::Bounds;
 
 /// Registers of a call: the frame that called, as it is right after the call returns.
@@ -35,7 +35,7 @@ pub struct Registers {
     pub fp: usize,
 }
 
-/// A frame of the last stack.
+/// A frame of the last stack. 32 bytes.
 #[derive(Clone, Copy)]
 struct Frame {
     regs: Registers,
@@ -46,12 +46,14 @@ struct Frame {
     fp_matters: bool,
 }
 
-/// A frame found anew, and how it was left.
-#[derive(Clone, Copy)]
+/// Frames found anew, innermost first, and how they were left. Apart by field: they are read back right
+/// after they were written, one word at a time, which the processor forwards only if it is not asked for
+/// two words at once.
 struct Fresh {
-    regs: Registers,
-    slot: Slot,
-    uses_fp: bool,
+    pc: [usize; MAX_DEPTH],
+    sp: [usize; MAX_DEPTH],
+    fp: [usize; MAX_DEPTH],
+    way: [Way; MAX_DEPTH],
 }
 
 /// More checks than there are.
@@ -80,19 +82,8 @@ pub(crate) struct Unwinder {
     checks: Checks,
     /// The last stack, outermost frame first.
     last: [Frame; MAX_DEPTH],
-    /// Frames found anew, innermost first.
-    fresh: [Fresh; MAX_DEPTH],
+    fresh: Fresh,
     cache: Cache,
-}
-
-impl Frame {
-    /// Whether a frame with these registers is this one.
-    #[inline(always)]
-    fn is(&self, regs: Registers) -> bool {
-        self.regs.pc == regs.pc
-            && self.regs.sp == regs.sp
-            && (!self.fp_matters || self.regs.fp == regs.fp)
-    }
 }
 
 impl Unwinder {
@@ -117,42 +108,67 @@ impl Unwinder {
 
     /// The node of the stack that starts at `regs`; 0 where no node was to be had.
     #[inline]
-    pub fn take(&mut self, mut regs: Registers) -> u32 {
-        if self.mode == stacks::NONE {
-            return self.cache.intern(0, regs.pc as u64);
+    pub fn take(&mut self, regs: Registers) -> u32 {
+        match self.mode {
+            stacks::NONE => self.cache.intern(0, regs.pc as u64),
+            stacks::FP => self.walk::<true>(regs),
+            _ => self.walk::<false>(regs),
         }
-        let foreign = self.bounds.own_high(regs.sp).is_none();
-        let (high, mut seen, held) = self.reusable(regs.sp);
+    }
+
+    fn walk<const BY_FP: bool>(&mut self, start: Registers) -> u32 {
+        let Registers {
+            mut pc,
+            mut sp,
+            mut fp,
+        } = start;
+        let own = self.bounds.own_high(sp);
+        let high = match own {
+            Some(high) => high,
+            None => self.bounds.foreign_high(sp),
+        };
+        // Frames of the last stack that may be looked at: on the thread's own stack, outside of this
+        // call's frame (those inside have been left), and not cut by the depth limit.
+        let mut seen = if own.is_none() || self.last_deep {
+            0
+        } else {
+            self.len
+        };
+        seen = self.outside(seen, sp);
+        let held = match seen {
+            0 => 0,
+            _ => self.checks.held(self.last[seen - 1].checks),
+        };
         let mut count = 0;
         // Flags of the outermost frame; `base` frames of the last stack stay.
         let (flags, base) = loop {
-            while seen > 0 && self.last[seen - 1].regs.sp < regs.sp {
-                seen -= 1;
-            }
             if seen > 0 {
                 let known = &self.last[seen - 1];
-                if known.is(regs) && known.checks <= held && count + seen <= self.depth {
+                let same = known.regs.pc == pc
+                    && known.regs.sp == sp
+                    && (!known.fp_matters || known.regs.fp == fp);
+                if same && known.checks <= held && count + seen <= self.depth {
                     break (0, seen);
                 }
             }
-            if count == self.depth {
+            if count >= self.depth {
                 break (node::DEEP, 0);
             }
-            let fresh = &mut self.fresh[count];
+            self.fresh.pc[count] = pc;
+            self.fresh.sp[count] = sp;
+            self.fresh.fp[count] = fp;
             count += 1;
-            fresh.regs = regs;
-            match rules::step(self.mode, regs, high) {
+            match rules::step::<BY_FP>(self.mode, Registers { pc, sp, fp }, high) {
                 Ok(step) => {
-                    fresh.slot = step.slot;
-                    fresh.uses_fp = step.uses_fp;
-                    regs = step.caller;
+                    self.fresh.way[count - 1] = step.way;
+                    (pc, sp, fp) = (step.caller.pc, step.caller.sp, step.caller.fp);
                 }
                 Err(ending) => {
-                    fresh.slot = SAME;
-                    fresh.uses_fp = false;
+                    self.fresh.way[count - 1] = Way::SAME_FP;
                     break (ending.flags(), 0);
                 }
             }
+            seen = self.outside(seen, sp);
         };
         if count == 0 {
             return self.last[base - 1].node;
@@ -161,90 +177,79 @@ impl Unwinder {
             self.last_deep = flags == node::DEEP;
         }
         let node = self.replace(count, base, flags);
-        if foreign {
+        if own.is_none() {
             // Nothing of it may be looked at again: the stack may be unmapped by then.
             self.len = 0;
         }
         node
     }
 
-    /// Where this stack ends, how many frames of the last one may be looked at, and how many of the
-    /// checks, outermost first, hold.
-    #[inline]
-    fn reusable(&mut self, sp: usize) -> (usize, usize, u16) {
-        let Some(high) = self.bounds.own_high(sp) else {
-            return (self.bounds.foreign_high(sp), 0, 0);
-        };
-        if self.last_deep {
-            return (high, 0, 0);
-        }
-        // Frames inside of the calling one have been left.
-        let mut seen = self.len;
+    /// Of the first `seen` frames of the last stack, those whose stack pointer is not below `sp`.
+    #[inline(always)]
+    fn outside(&self, mut seen: usize, sp: usize) -> usize {
         while seen > 0 && self.last[seen - 1].regs.sp < sp {
             seen -= 1;
         }
-        let wanted = match seen {
-            0 => 0,
-            _ => self.last[seen - 1].checks,
-        };
-        let wanted = if wanted == NEVER {
-            2 * MAX_DEPTH as u16
-        } else {
-            wanted
-        };
-        (high, seen, self.checks.held(wanted))
+        seen
     }
 
     /// Makes the `count` fresh frames on top of `base` old ones the last stack; returns its node.
     #[inline]
     fn replace(&mut self, count: usize, base: usize, mut flags: u64) -> u32 {
-        const NONE: Frame = Frame {
-            regs: Registers {
-                pc: 0,
-                sp: 0,
-                fp: 0,
-            },
-            node: 0,
-            checks: 0,
-            fp_matters: false,
+        let (mut caller, mut checks, mut fp_matters) = (0, 0, false);
+        let mut callers_regs = Registers {
+            pc: 0,
+            sp: 0,
+            fp: 0,
         };
-        let mut caller = if base > 0 { self.last[base - 1] } else { NONE };
-        self.checks.len = caller.checks;
+        if base > 0 {
+            let kept = &self.last[base - 1];
+            (caller, checks, fp_matters) = (kept.node, kept.checks, kept.fp_matters);
+            callers_regs = Registers {
+                pc: kept.regs.pc,
+                sp: kept.regs.sp,
+                fp: kept.regs.fp,
+            };
+        }
+        self.checks.len = checks;
         self.len = 0;
         let mut len = base;
-        for fresh in self.fresh[..count].iter().rev() {
-            let Fresh {
-                regs,
-                slot,
-                uses_fp,
-            } = *fresh;
-            let pc = regs.pc as u64 & node::PC_MASK | flags;
+        for at in (0..count.min(MAX_DEPTH)).rev() {
+            let (pc, sp, fp, way) = (
+                self.fresh.pc[at],
+                self.fresh.sp[at],
+                self.fresh.fp[at],
+                self.fresh.way[at],
+            );
+            let node = self.cache.intern(caller, pc as u64 & node::PC_MASK | flags);
             flags = 0;
-            let node = self.cache.intern(caller.node, pc);
             if node == 0 {
                 // No room for nodes: nothing to reuse.
                 return 0;
             }
-            let mut frame = Frame {
-                regs,
-                node,
-                checks: 0,
-                fp_matters: uses_fp,
-            };
-            if len > 0 {
-                frame.fp_matters |= slot == SAME && caller.fp_matters;
-                frame.checks = if slot == UNKNOWN || caller.checks == NEVER {
+            if caller != 0 {
+                checks = if way.is_unknown() || checks == NEVER {
                     NEVER
                 } else {
-                    self.checks.add(slot, &caller)
+                    self.checks.add(way, callers_regs, fp_matters)
                 };
             }
-            self.last[len] = frame;
+            fp_matters = way.uses_fp() || way.keeps_fp() && fp_matters;
+            let Some(frame) = self.last.get_mut(len) else {
+                return 0;
+            };
+            callers_regs = Registers { pc, sp, fp };
+            *frame = Frame {
+                regs: callers_regs,
+                node,
+                checks,
+                fp_matters,
+            };
+            caller = node;
             len += 1;
-            caller = frame;
         }
         self.len = len;
-        caller.node
+        caller
     }
 }
 
@@ -279,7 +284,12 @@ pub(crate) fn start_function(mode: u32, regs: Registers, bounds: &Bounds) -> usi
             Some(object) if !object.starts_threads() => found = regs.pc,
             _ => {}
         }
-        match rules::step(mode, regs, high) {
+        let step = if mode == stacks::FP {
+            rules::step::<true>(mode, regs, high)
+        } else {
+            rules::step::<false>(mode, regs, high)
+        };
+        match step {
             Ok(step) => regs = step.caller,
             Err(Ending::Complete) => return cfi::function_start(found).unwrap_or(found),
             Err(_) => return 0,

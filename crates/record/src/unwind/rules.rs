@@ -34,17 +34,50 @@ impl Ending {
 /// From a frame to its caller.
 pub(crate) struct Step {
     pub caller: Registers,
-    pub slot: Slot,
-    /// The frame address was computed from `fp`.
-    pub uses_fp: bool,
+    pub way: Way,
 }
 
-/// Where the caller's `fp` was read: an address, or one of the two constants.
-pub(crate) type Slot = usize;
-/// It is the frame's own.
-pub(crate) const SAME: Slot = 0;
-/// More was read than `fp` and the return address: the frame can not be reused.
-pub(crate) const UNKNOWN: Slot = 1;
+/// How a frame was left, in one word: where the caller's `fp` was read (an address, or 0 if it is the
+/// frame's own), and two flags in the bits that are 0 in such an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way(usize);
+
+impl Way {
+    /// Nothing but the return address was read.
+    pub const SAME_FP: Self = Self(0);
+    const UNKNOWN: usize = 1;
+    const USES_FP: usize = 2;
+
+    /// `fp` was read at `slot`.
+    const fn at(slot: usize) -> Self {
+        Self(slot)
+    }
+    /// The frame address was computed from `fp`.
+    const fn using_fp(self) -> Self {
+        Self(self.0 | Self::USES_FP)
+    }
+    /// More was read than `fp` and the return address: the frame can not be reused.
+    const fn unknown(self) -> Self {
+        Self(self.0 | Self::UNKNOWN)
+    }
+    /// Where `fp` was read; 0 where it was not.
+    #[inline(always)]
+    pub const fn slot(self) -> usize {
+        self.0 & !7
+    }
+    #[inline(always)]
+    pub const fn is_unknown(self) -> bool {
+        self.0 & Self::UNKNOWN != 0
+    }
+    #[inline(always)]
+    pub const fn uses_fp(self) -> bool {
+        self.0 & Self::USES_FP != 0
+    }
+    #[inline(always)]
+    pub const fn keeps_fp(self) -> bool {
+        self.slot() == 0
+    }
+}
 
 /// A rule as call-frame information states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +146,8 @@ fn encode(row: Row) -> Option<u16> {
             let words = (offset / 8) as u16;
             match fp {
                 Fp::Same => KIND_SP | words,
-                Fp::At(at) if at % 8 == 0 && (-63 * 8 - 8..=-16).contains(&at) => {
+                // Inside the frame.
+                Fp::At(at) if at % 8 == 0 && (-64 * 8..=-16).contains(&at) && -at <= offset => {
                     KIND_SP | words | ((-at / 8 - 1) as u16) << 9
                 }
                 _ => return encode_large(row),
@@ -237,8 +271,12 @@ pub(crate) unsafe fn after_fork() {
 
 /// The frame's caller. Nothing is read outside `regs.sp..high`.
 #[inline(always)]
-pub(crate) fn step(mode: u32, regs: Registers, high: usize) -> Result<Step, Ending> {
-    if mode == stacks::FP {
+pub(crate) fn step<const BY_FP: bool>(
+    mode: u32,
+    regs: Registers,
+    high: usize,
+) -> Result<Step, Ending> {
+    if BY_FP {
         return match by_frame_pointer(regs, high) {
             // The outermost frame's caller has no address.
             Some(step) if step.caller.pc == 0 => Err(Ending::Complete),
@@ -248,19 +286,48 @@ pub(crate) fn step(mode: u32, regs: Registers, high: usize) -> Result<Step, Endi
     }
     let rule = rule(mode, regs.pc);
     if rule & 1 << 15 == 0 {
-        let cfa = regs.sp + (rule & 511) as usize * 8;
-        let saved = (rule >> 9) as usize;
-        let slot = if saved == 0 {
-            SAME
-        } else {
-            cfa - (saved + 1) * 8
-        };
-        return finish(regs, cfa, slot, false, high);
+        return by_stack_pointer(rule, regs, high);
     }
     if rule == FRAME_POINTER {
         return by_frame_pointer(regs, high).ok_or(Ending::Cut);
     }
     other(rule, regs, high)
+}
+
+/// A rule of the kind [`KIND_SP`]. The stack pointer is a multiple of 8 and below `high`.
+#[inline(always)]
+fn by_stack_pointer(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
+    let words = (rule & 511) as usize;
+    let cfa = regs.sp + words * 8;
+    if cfa > high || words == 0 {
+        // A return to 0 is how some stacks end. (It has no rule, which reads as one of no length.)
+        return Err(if regs.pc == 0 {
+            Ending::Complete
+        } else {
+            Ending::Cut
+        });
+    }
+    // SAFETY: the last word of `sp..cfa`, which is not empty and ends below `high`.
+    let pc = unsafe { *((cfa - 8) as *const usize) };
+    let saved = (rule >> 9) as usize;
+    if saved == 0 {
+        let caller = Registers {
+            pc,
+            sp: cfa,
+            fp: regs.fp,
+        };
+        return Ok(Step {
+            caller,
+            way: Way::SAME_FP,
+        });
+    }
+    let slot = cfa - (saved + 1) * 8;
+    // SAFETY: in `sp..cfa` as well: `encode` makes no other rule.
+    let fp = unsafe { *(slot as *const usize) };
+    Ok(Step {
+        caller: Registers { pc, sp: cfa, fp },
+        way: Way::at(slot),
+    })
 }
 
 /// How a chain of frame pointers ended: in the code that starts threads and `main`, which keeps none,
@@ -275,37 +342,25 @@ fn end_of_frame_pointers(regs: Registers) -> Ending {
     }
 }
 
-#[inline(always)]
-fn finish(
-    regs: Registers,
-    cfa: usize,
-    slot: Slot,
-    uses_fp: bool,
-    high: usize,
-) -> Result<Step, Ending> {
+/// Any other frame: its address and where `fp` is are checked first.
+fn finish(regs: Registers, cfa: usize, way: Way, high: usize) -> Result<Step, Ending> {
     if cfa <= regs.sp || cfa > high || !cfa.is_multiple_of(8) {
-        // A return to 0 is how some stacks end. (It has no rule, which reads as one of no length.)
-        return Err(if regs.pc == 0 {
-            Ending::Complete
-        } else {
-            Ending::Cut
-        });
+        return Err(Ending::Cut);
     }
     let mut fp = regs.fp;
-    if slot != SAME {
+    if !way.keeps_fp() {
         // In `sp..high`, of which the last word is the caller's.
-        if slot.wrapping_sub(regs.sp) > high - 8 - regs.sp || !slot.is_multiple_of(8) {
+        if way.slot().wrapping_sub(regs.sp) > high - 8 - regs.sp {
             return Err(Ending::Cut);
         }
         // SAFETY: inside the stack's readable part, aligned, checked above.
-        fp = unsafe { *(slot as *const usize) };
+        fp = unsafe { *(way.slot() as *const usize) };
     }
     // SAFETY: `cfa - 8` is at least `sp` and below `high`, aligned: all checked above.
     let pc = unsafe { *((cfa - 8) as *const usize) };
     Ok(Step {
         caller: Registers { pc, sp: cfa, fp },
-        slot,
-        uses_fp,
+        way,
     })
 }
 
@@ -324,8 +379,7 @@ fn by_frame_pointer(regs: Registers, high: usize) -> Option<Step> {
     };
     Some(Step {
         caller,
-        slot: fp,
-        uses_fp: true,
+        way: Way::at(fp).using_fp(),
     })
 }
 
@@ -343,7 +397,7 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
             let known = modules::object(step.caller.pc).is_some() || executable(step.caller.pc);
             return if known {
                 Ok(Step {
-                    slot: UNKNOWN,
+                    way: step.way.unknown(),
                     ..step
                 })
             } else {
@@ -375,20 +429,20 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
         cfa = unsafe { *(cfa as *const usize) };
     }
     let slot = match fp {
-        Fp::Same => SAME,
+        Fp::Same => 0,
         Fp::At(at) => cfa.wrapping_add_signed(at as isize),
         Fp::FromFrame(at) => regs.fp.wrapping_add_signed(at as isize),
     };
-    let step = finish(regs, cfa, slot, from_fp, high)?;
-    // What `deref` read is not checked when the frame is met again.
-    Ok(if deref {
-        Step {
-            slot: UNKNOWN,
-            ..step
-        }
+    if !slot.is_multiple_of(8) {
+        return Err(Ending::Cut);
+    }
+    let way = if from_fp {
+        Way::at(slot).using_fp()
     } else {
-        step
-    })
+        Way::at(slot)
+    };
+    // What `deref` read is not checked when the frame is met again.
+    finish(regs, cfa, if deref { way.unknown() } else { way }, high)
 }
 
 /// Executable mappings that belong to no module: generated code.
@@ -556,18 +610,40 @@ mod tests {
             fp: low,
         };
         assert!(by_frame_pointer(regs, high).is_some());
-        let at = |slot| slot;
-        for (cfa, slot) in [
-            (low, SAME),
-            (high + 8, SAME),
-            (low + 4, SAME),
+        let at = Way::at;
+        for (cfa, way) in [
+            (low, Way::SAME_FP),
+            (high + 8, Way::SAME_FP),
+            (low + 4, Way::SAME_FP),
             (high, at(high)),
             (high, at(low - 8)),
             (high, at(usize::MAX - 7)),
         ] {
-            assert!(finish(regs, cfa, slot, false, high).is_err());
+            assert!(finish(regs, cfa, way, high).is_err());
         }
-        assert!(finish(regs, high, at(low), false, high).is_ok());
+        assert!(finish(regs, high, at(low), high).is_ok());
+        let words = size_of_val(&stack) as u16 / 8;
+        assert!(by_stack_pointer(words, regs, high).is_ok());
+        assert!(by_stack_pointer(words + 1, regs, high).is_err());
+        assert!(by_stack_pointer(0, regs, high).is_err());
+        // A rule whose saved `fp` lay outside its frame is not made a short one.
+        let outside = Row::Frame {
+            from_fp: false,
+            deref: false,
+            offset: 16,
+            fp: Fp::At(-24),
+        };
+        assert_eq!(
+            encode(outside).map(|rule| rule & KIND_MASK),
+            Some(KIND_LARGE)
+        );
+        let inside = Row::Frame {
+            from_fp: false,
+            deref: false,
+            offset: 16,
+            fp: Fp::At(-16),
+        };
+        assert_eq!(encode(inside).map(|rule| rule & 1 << 15), Some(0));
     }
 
     #[test]
