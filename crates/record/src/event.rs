@@ -419,9 +419,7 @@ fn note_flow(thread: &mut Thread, block: Block, regs: Registers, flags: u32) {
     let now = if block.stamp == 0 { 0 } else { clock::ticks() };
     let free_node = node(thread, regs);
     // SAFETY: as in `note_home_free`.
-    let alloc_node = unsafe { thread.site_at(block.site) }
-        .node
-        .load(Ordering::Relaxed);
+    let alloc_node = unsafe { thread.node_of(block.site) };
     let key = FlowKey {
         alloc_node,
         free_node,
@@ -456,8 +454,8 @@ fn note_flow(thread: &mut Thread, block: Block, regs: Registers, flags: u32) {
             Ordering::Relaxed,
         );
     };
-    tally(&flow.size[size_bucket(block.size)]);
     if block.stamp != 0 {
+        tally(&flow.size[size_bucket(block.size)]);
         // Clocks of two processors may differ by a tick.
         let life = now.saturating_sub(block.stamp);
         add(&flow.head.life_ticks, life.saturating_mul(count));

@@ -36,6 +36,9 @@ pub(crate) struct Thread {
     pub draw: u64,
     pub bank: &'static Bank,
     pub sites: [(u32, u32); SITE_CACHE],
+    /// Sites of other threads (references) and their nodes, which never change: a look at the site itself
+    /// would take its cache line from the thread that counts there.
+    pub others: [(u32, u32); SITE_CACHE],
     pub unwinder: Unwinder,
     pub tables: Tables,
     slot: *const Slot,
@@ -415,6 +418,21 @@ impl Thread {
         }
         (self.last_node, self.last_site) = self.sites[node as usize % SITE_CACHE];
         Some(self.last_site)
+    }
+
+    /// The node of another thread's site.
+    ///
+    /// # Safety
+    /// `site` was given out by the arena.
+    #[inline]
+    pub unsafe fn node_of(&mut self, site: u32) -> u32 {
+        let cached = &mut self.others[site as usize % SITE_CACHE];
+        if cached.0 != site {
+            // SAFETY: the caller's promise.
+            let node = unsafe { ARENA.site(site) }.node.load(Ordering::Acquire);
+            *cached = (site, node);
+        }
+        cached.1
     }
 
     /// The site behind a reference.

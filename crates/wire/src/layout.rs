@@ -349,7 +349,7 @@ pub struct Flow {
     pub head: FlowHead,
     /// Lifetime histogram of the measured ones, see [`crate::life_bucket`].
     pub life: [AtomicU32; LIFE_BUCKETS],
-    /// Size histogram, see [`crate::size_bucket`].
+    /// Size histogram of the same ones, see [`crate::size_bucket`].
     pub size: [AtomicU32; SIZE_BUCKETS],
 }
 

@@ -15,7 +15,8 @@ struct Check {
 
 /// Checks of the last stack, outermost first.
 pub(super) struct Checks {
-    pub len: u16,
+    /// (A whole word: it is written and read back within a few instructions.)
+    pub len: usize,
     list: [Check; 2 * MAX_DEPTH],
 }
 
@@ -33,7 +34,7 @@ impl Checks {
         let expected = [caller.fp, caller.pc];
         let saved = if fp_matters { way.slot() } else { 0 };
         let fp_mask = if saved == address { !0 } else { 0 };
-        let Some(place) = self.list.get_mut(self.len as usize) else {
+        let Some(place) = self.list.get_mut(self.len) else {
             return super::NEVER;
         };
         *place = Check {
@@ -45,12 +46,12 @@ impl Checks {
         if saved != 0 && saved != address {
             return self.add_slot(saved, expected);
         }
-        self.len
+        self.len as u16
     }
 
     #[cold]
     fn add_slot(&mut self, address: usize, expected: [usize; 2]) -> u16 {
-        let Some(place) = self.list.get_mut(self.len as usize) else {
+        let Some(place) = self.list.get_mut(self.len) else {
             return super::NEVER;
         };
         *place = Check {
@@ -59,13 +60,13 @@ impl Checks {
             address,
         };
         self.len += 1;
-        self.len
+        self.len as u16
     }
 
     /// How many of the first `wanted` checks hold, up to the first that does not.
     #[inline(always)]
     pub fn held(&self, wanted: u16) -> u16 {
-        let checks = &self.list[..wanted.min(self.len) as usize];
+        let checks = &self.list[..usize::from(wanted).min(self.len)];
         let (blocks, rest) = checks.as_chunks::<BLOCK>();
         let mut held = 0;
         for block in blocks {

@@ -211,7 +211,8 @@ impl Unwinder {
                 fp: kept.regs.fp,
             };
         }
-        self.checks.len = checks;
+        // The outermost kept frame is vouched for, so this is no [`NEVER`].
+        self.checks.len = usize::from(checks);
         self.len = 0;
         let mut len = base;
         for at in (0..count.min(MAX_DEPTH)).rev() {
