@@ -39,14 +39,14 @@ pub(crate) enum Event {
 /// The calling thread's state, and the slot made `busy`: a hooked call made until [`done`], by a signal
 /// handler or by libc itself, sees that and passes through. `None` where the slow path must be taken.
 #[inline(always)]
-fn ready(slot: &Slot) -> Option<&mut Thread> {
+fn ready(slot: &Slot) -> Option<&'static mut Thread> {
     let state = slot.record.get().cast::<Thread>();
     if state.is_null() || slot.busy.get() != 0 {
         return None;
     }
     slot.busy.set(1);
     compiler_fence(Ordering::SeqCst);
-    // SAFETY: the calling thread's own state; `busy` keeps others on this thread out.
+    // SAFETY: the calling thread's own state, which is never freed; `busy` keeps others on this thread out.
     Some(unsafe { &mut *state })
 }
 
