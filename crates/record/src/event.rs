@@ -290,11 +290,7 @@ fn note_allocation(thread: &mut Thread, address: usize, size: usize, regs: Regis
     };
     // SAFETY: a reference that the tables gave.
     let counts = unsafe { thread.site_at(site) };
-    let stamp = if lifetime_is_measured(thread, counts) {
-        clock::ticks()
-    } else {
-        0
-    };
+    let stamp = stamp(thread, counts);
     let block = Block {
         thread: thread.id,
         site,
@@ -316,24 +312,38 @@ fn note_allocation(thread: &mut Thread, address: usize, size: usize, regs: Regis
     }
 }
 
-/// Whether a block gets a time stamp: all of a site's first blocks do, then one in sixteen, drawn at
-/// random. Reading the clock costs as much as all the rest, and so does the memory for the stamp; for
-/// a median and a 99th percentile a sample serves as well.
+/// A block's time stamp, or 0 where its lifetime is not measured: of a site's blocks the first 64 are,
+/// then one in 16, and past 16,384 one in 64, drawn at random. Reading the clock costs as much as all the
+/// rest, and so does the memory for the stamp; for a median and a 99th percentile a sample serves as
+/// well. The two low bits say for how many blocks it stands ([`stands_for`]).
 #[inline(always)]
-fn lifetime_is_measured(thread: &mut Thread, site: &Site) -> bool {
-    if site.allocs.load(Ordering::Relaxed) < 64 || thread.sample != 0 {
-        return true;
+fn stamp(thread: &mut Thread, site: &Site) -> u64 {
+    let allocs = site.allocs.load(Ordering::Relaxed);
+    if allocs < 64 || thread.sample != 0 {
+        return clock::ticks() & !3;
     }
     // A linear congruential step (Knuth's constants); its top bits are good enough for this.
     thread.draw = thread
         .draw
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1_442_695_040_888_963_407);
-    let measured = thread.draw >> 60 == 0;
-    if measured && thread.draw >> 48 & 0xfff == 0 {
+    let (bits, class) = if allocs < 1 << 14 { (4, 1) } else { (6, 2) };
+    if thread.draw >> (64 - bits) != 0 {
+        return 0;
+    }
+    if thread.draw >> 46 & 0xfff == 0 {
         process::look_at_clock();
     }
-    measured
+    clock::ticks() & !3 | class
+}
+
+/// How many blocks a measured lifetime stands for.
+fn stands_for(stamp: u64) -> u64 {
+    match stamp & 3 {
+        0 => 1,
+        1 => 16,
+        _ => 64,
+    }
 }
 
 /// No room for the site: the allocation is counted as lost, and the block is noted without a site, so
@@ -447,6 +457,7 @@ fn note_flow(thread: &mut Thread, block: Block, regs: Registers, flags: u32) {
         add(&flow.head.samples, 1);
         weight.count
     };
+    let count = count * stands_for(block.stamp);
     let tally = |bucket: &AtomicU32| {
         let n = bucket.load(Ordering::Relaxed);
         bucket.store(

@@ -327,8 +327,9 @@ entry! {
         var: AtomicU64 u64,
         /// Sampled frees (sampling only).
         samples: AtomicU64 u64,
-        /// Sum of the lifetimes that were measured, ticks. (All of a site's first blocks are, then one in
-        /// sixteen at random: divide by the sum of the lifetime histogram, not by `count`.)
+        /// Sum of the lifetimes that were measured, each times the number of blocks it stands for, ticks.
+        /// (A site's first blocks are all measured, then some, drawn at random: divide by the sum of the
+        /// lifetime histogram, which is near `count`, not by `count` itself.)
         life_ticks: AtomicU64 u64,
         /// Unused, zero.
         reserved: AtomicU64 u64,
