@@ -87,6 +87,10 @@ pub(crate) fn id(kind: u32, name: &[u8], start: usize) -> u32 {
 pub(crate) fn archive(role: u32, tables: &mut Tables, thread_ended: bool) {
     let role = role as usize % MAX;
     let mut archive = ARCHIVES[role].lock();
+    if archive.is_new() {
+        // The first one's bank becomes the archive.
+        core::mem::swap(&mut *archive, tables);
+    }
     if let Some(bank) = archive.bank() {
         bank.role.store(role as u32, Ordering::Relaxed);
         bank.state.store(bank::ARCHIVE, Ordering::Relaxed);

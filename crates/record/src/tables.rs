@@ -159,6 +159,11 @@ impl Tables {
         }
     }
 
+    /// Whether nothing was ever counted here.
+    pub fn is_new(&self) -> bool {
+        self.bank.is_none()
+    }
+
     /// The bank, made at the first call. `None` where the file has no room.
     pub fn bank(&mut self) -> Option<&'static Bank> {
         if self.bank.is_none() {
@@ -240,7 +245,7 @@ impl Tables {
 
     /// Moves all counts to `to`; sites and flows stay known here, with zero counts.
     pub fn drain_into(&mut self, to: &mut Tables) {
-        let (Some(from_bank), Some(to_bank)) = (self.bank(), to.bank()) else {
+        let (Some(from_bank), Some(to_bank)) = (self.bank, to.bank()) else {
             return;
         };
         for site in self.sites.values() {

@@ -165,6 +165,11 @@ fn take_state(slot: &Slot, word: u64, bounds: Bounds) -> Option<&'static mut Thr
     let settings = settings();
     // SAFETY: taken off the idle list or just made: nobody else's.
     let thread = unsafe { state.as_mut() };
+    let Some(bank) = thread.tables.bank() else {
+        put_idle(state);
+        return None;
+    };
+    thread.bank = bank;
     thread.id = id;
     thread.identity = id;
     thread.generation = modules::generation();
@@ -273,13 +278,14 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
 }
 
 fn release(thread: &mut Thread, ended: bool) {
-    roles::archive(
-        thread.role.load(Ordering::Relaxed),
-        &mut thread.tables,
-        ended,
-    );
     thread.bank.state.store(bank::IDLE, Ordering::Relaxed);
     thread.bank.tid.store(0, Ordering::Relaxed);
+    let role = thread.role.load(Ordering::Relaxed);
+    roles::archive(role, &mut thread.tables, ended);
+    if thread.tables.is_new() {
+        // The bank went to the archive as it was: its sites are no longer this state's.
+        thread.sites = [(0, 0); SITE_CACHE];
+    }
     put_idle(NonNull::from(thread));
 }
 

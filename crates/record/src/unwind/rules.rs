@@ -235,6 +235,7 @@ fn find_rule(mode: u32, pc: usize) -> u16 {
     let row = match modules::ensure(pc) {
         None if executable(pc) => Row::TryFp,
         None => return END_CUT,
+        Some(_) if mode == stacks::FP => Row::TryFp,
         Some(object) => cfi::row(&object, pc).unwrap_or(Row::TryFp),
     };
     let row = if row == Row::TryFp && mode == stacks::DWARF {
@@ -280,8 +281,10 @@ pub(crate) fn step<const BY_FP: bool>(
         return match by_frame_pointer(regs, high) {
             // The outermost frame's caller has no address.
             Some(step) if step.caller.pc == 0 => Err(Ending::Complete),
-            Some(step) => Ok(step),
-            None => Err(end_of_frame_pointers(regs)),
+            // Where code keeps no frame pointers, what is found instead mostly leads to no code: without
+            // this, each such stack would be a new one.
+            Some(step) if rule(mode, step.caller.pc) != END_CUT => Ok(step),
+            _ => Err(end_of_frame_pointers(regs)),
         };
     }
     let rule = rule(mode, regs.pc);
