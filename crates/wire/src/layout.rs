@@ -384,6 +384,24 @@ impl FlowValue {
     }
 }
 
+/// Whether a page only holds counters that are all zero: of threads that ended, whose counts went to
+/// their role. Such a page may be left out of a copy (with [`Header::pages`] one less).
+pub fn counts_nothing(page: &[u8]) -> bool {
+    let Some(head) = PageHeadValue::decode(page).filter(|head| head.magic == PAGE_MAGIC) else {
+        return false;
+    };
+    let entries = |at: usize, size: usize| page.get(at..).unwrap_or(&[]).chunks_exact(size);
+    match head.kind {
+        kind::SITES => entries(size_of::<Site>(), size_of::<Site>())
+            .filter_map(SiteValue::decode)
+            .all(|site| site.allocs == 0 && site.home_frees == 0),
+        kind::FLOWS => entries(FLOWS_AT, size_of::<Flow>())
+            .filter_map(FlowHeadValue::decode)
+            .all(|flow| flow.count == 0),
+        _ => false,
+    }
+}
+
 const _: () = {
     assert!(size_of::<Header>() <= PAGE);
     assert!(size_of::<PageHead>() == 16);

@@ -6,7 +6,7 @@ use homefree_wire::{Error, Header, HeaderValue, PAGE, state};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
@@ -99,11 +99,12 @@ impl Profiles {
         headers.filter(|header| header.pid == pid).collect()
     }
 
-    /// Gives back the room that processes which did not end in order had reserved.
+    /// Gives back the room that profiles do not need: what processes which did not end in order had
+    /// reserved, and the counters of ended threads, which are all zero.
     pub fn trim(&self) {
         for path in &self.found {
             // A profile that cannot be cut reads just as well.
-            let _ = trim(path);
+            let _ = trim(path).and_then(|()| compact(path));
         }
     }
 }
@@ -133,6 +134,39 @@ fn trim(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     File::options().write(true).open(path)?.set_len(used)
+}
+
+/// Leaves out the pages that count nothing, by a copy that takes the profile's place at once.
+fn compact(path: &Path) -> io::Result<()> {
+    let Ok(Some(header)) = header(path) else {
+        return Ok(());
+    };
+    let file = fs::read(path)?;
+    let pages = file
+        .chunks(PAGE)
+        .take(header.pages.try_into().unwrap_or(usize::MAX));
+    let kept: Vec<&[u8]> = pages
+        .filter(|page| !homefree_wire::counts_nothing(page))
+        .collect();
+    let len = kept.len() as u64;
+    if len == 0 || len * PAGE as u64 >= file.len() as u64 || in_use(path, &header)? {
+        return Ok(());
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let mut copy = tempfile::NamedTempFile::new_in(dir.unwrap_or(Path::new(".")))?;
+    let mut first = kept[0].to_vec();
+    let at = std::mem::offset_of!(homefree_wire::Header, pages);
+    if let Some(place) = first.get_mut(at..at + 8) {
+        place.copy_from_slice(&len.to_le_bytes());
+    }
+    copy.write_all(&first)?;
+    for page in &kept[1..] {
+        copy.write_all(page)?;
+    }
+    copy.as_file()
+        .set_permissions(fs::metadata(path)?.permissions())?;
+    copy.persist(path)?;
+    Ok(())
 }
 
 /// Whether a process may still write to the profile: cutting it then would kill that process.
@@ -196,6 +230,36 @@ mod tests {
         assert_eq!(profiles.found().len(), 3);
         assert_eq!(profiles.of_process(77).len(), 3);
         assert_eq!(profiles.of_process(78).len(), 0);
+    }
+
+    #[test]
+    fn pages_that_count_nothing_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.hfp");
+        profile(&path, 5, state::ENDED, 4);
+        let mut file = fs::read(&path).unwrap();
+        let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+        put(offset_of!(Header, pages), &5_u64.to_le_bytes());
+        for (page, kind) in [
+            (1, homefree_wire::kind::FLOWS),
+            (2, homefree_wire::kind::SITES),
+            (3, homefree_wire::kind::FLOWS),
+        ] {
+            put(page * PAGE, &homefree_wire::PAGE_MAGIC.to_le_bytes());
+            put(page * PAGE + 4, &kind.to_le_bytes());
+        }
+        // The third page's second flow has a count.
+        let flow = 3 * PAGE + homefree_wire::FLOWS_AT + size_of::<homefree_wire::Flow>();
+        put(flow + offset_of!(homefree_wire::FlowHead, count), &[1]);
+        put(4 * PAGE, &[7]);
+        fs::write(&path, &file).unwrap();
+        compact(&path).unwrap();
+        let left = fs::read(&path).unwrap();
+        assert_eq!(left.len(), 3 * PAGE);
+        assert_eq!(header(&path).unwrap().unwrap().pages, 3);
+        assert_eq!(left[PAGE..], file[3 * PAGE..]);
+        compact(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), left);
     }
 
     #[test]
