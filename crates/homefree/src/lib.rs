@@ -3,7 +3,7 @@
 //! **For:** programs in which `homefree record` can see nothing, because they are linked statically or
 //! bring an allocator of their own; they record the same profile through the same code, from inside.
 //!
-//! ```
+//! ```no_run
 //! use std::alloc::System;
 //!
 //! #[global_allocator]

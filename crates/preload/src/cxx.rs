@@ -18,7 +18,7 @@ use crate::next::{self, NEXT, Ptr};
 use crate::{registers, slot};
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use homefree_record as record;
 
 /// Mangled names; `new` first, then `delete`.
@@ -64,7 +64,11 @@ fn operator(index: usize) -> *const c_void {
 #[inline(never)]
 fn look_up(index: usize) -> *const c_void {
     next::prepare();
-    record::quietly(slot(), find_all);
+    // One that was not found is looked for again more and more seldom: each time costs microseconds.
+    let misses = MISSES.fetch_add(1, Ordering::Relaxed) + 1;
+    if misses.is_power_of_two() {
+        record::quietly(slot(), find_all);
+    }
     let f = FOUND[index].load(Ordering::Relaxed);
     if !f.is_null() {
         return f;
@@ -76,6 +80,9 @@ fn look_up(index: usize) -> *const c_void {
         _ => malloc_only as *const c_void,
     }
 }
+
+/// Times that an operator was asked for and not known.
+static MISSES: AtomicU32 = AtomicU32::new(0);
 
 /// Looks the operators up while it is safe to, if a C++ runtime is there already. (A look-up that fails
 /// would leave a message for the program's next `dlerror`.)

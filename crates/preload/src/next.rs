@@ -123,6 +123,34 @@ const DONE: usize = 1;
 /// Anything else: address of the slot of the thread that resolves.
 static STATE: AtomicUsize = AtomicUsize::new(NEW);
 
+/// Whether the next allocator never starts two blocks within 32 bytes of each other: glibc has chunks of
+/// at least 32 bytes on 16, of which 24 are the program's. And whether the C++ operators behind us, which
+/// may carve smaller blocks from larger ones, are the standard ones. Before any block is noted.
+fn blocks_are_far_apart() -> bool {
+    type Malloc = unsafe extern "C" fn(usize) -> Ptr;
+    type Free = unsafe extern "C" fn(Ptr);
+    type Room = unsafe extern "C" fn(Ptr) -> usize;
+    // SAFETY: null, or the C library's functions of these names and types.
+    let (malloc, free, room) = unsafe {
+        (
+            core::mem::transmute::<Ptr, Option<Malloc>>(find(c"malloc")),
+            core::mem::transmute::<Ptr, Option<Free>>(find(c"free")),
+            core::mem::transmute::<Ptr, Option<Room>>(find(c"malloc_usable_size")),
+        )
+    };
+    let (Some(malloc), Some(free), Some(room)) = (malloc, free, room) else {
+        return false;
+    };
+    // SAFETY: a block of the smallest size, and how much room it has.
+    let room = unsafe {
+        let p = malloc(1);
+        let bytes = if p.is_null() { 0 } else { room(p) };
+        free(p);
+        bytes
+    };
+    room >= 24 && (!standard_runtime_is_loaded() || is_standard_runtime(find(c"_Znwm")))
+}
+
 /// Resolves the table. False where this very thread is at it already: the request comes from inside the
 /// loader.
 #[cold]
@@ -131,29 +159,16 @@ fn resolve() -> bool {
     loop {
         match STATE.compare_exchange(NEW, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                let room = record::quietly(crate::slot(), || {
+                record::quietly(crate::slot(), || {
+                    record::use_slot::<homefree_thread::slot::InitialExec>(blocks_are_far_apart());
                     resolve_all();
-                    // SAFETY: plain calls of the next allocator: a block of the smallest size and its
-                    // room.
-                    unsafe {
-                        let p = NEXT.malloc.get()(1);
-                        let room = if p.is_null() {
-                            0
-                        } else {
-                            NEXT.malloc_usable_size.get()(p)
-                        };
-                        NEXT.free.get()(p);
-                        room
-                    }
                 });
-                // glibc: chunks of at least 32 bytes on 16, of which 24 are the program's.
-                record::use_slot::<homefree_thread::slot::InitialExec>(room >= 24);
                 STATE.store(DONE, Ordering::Release);
                 return true;
             }
             Err(DONE) => return true,
             Err(owner) if owner == me => return false,
-            Err(_) => homefree_thread::sys::yield_now(),
+            Err(_) => homefree_thread::sys::sleep(50_000),
         }
     }
 }

@@ -406,11 +406,7 @@ impl Modules {
                 start: object.start,
                 end: object.end,
                 identity,
-                last_node: if place == 0 {
-                    0
-                } else {
-                    place + records::MODULE_LAST_NODE_AT
-                },
+                last_node: place + records::MODULE_LAST_NODE_AT,
             };
             self.len += 1;
         }

@@ -5,13 +5,13 @@ use crate::config::{Config, Naming, PATH};
 use crate::event::{Event, note};
 use crate::threads::{self, Thread};
 use crate::unwind::{Registers, rules};
-use crate::{clock, modules, nodes, roles, shadow};
+use crate::{clock, modules, nodes, roles, shadow, tables};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering, compiler_fence};
 use homefree_thread::{Lock, Slot, sys};
 use homefree_wire::{
     BANKS, Bank, FLOWS, FLOWS_AT, Flow, Header, MAGIC, PAGE, PAGE_MAGIC, PageHead, SITES, Site,
-    VERSION, bank, kind, records, state,
+    VERSION, kind, records, state,
 };
 
 /// What every thread needs to know of the environment.
@@ -203,6 +203,7 @@ fn identify(header: &Header, parent_profile: u64) {
     header.parent_id.store(parent_profile, Ordering::Relaxed);
     header.state.store(state::RUNNING, Ordering::Relaxed);
     header.full.store(0, Ordering::Relaxed);
+    header.unattached.store(0, Ordering::Relaxed);
     header
         .start_realtime_ns
         .store(sys::clock(libc::CLOCK_REALTIME), Ordering::Relaxed);
@@ -267,6 +268,8 @@ unsafe extern "C" fn in_child() {
         ARENA.after_fork();
         modules::after_fork();
         rules::after_fork();
+        roles::open_locks();
+        threads::open_lock();
         CHILD.force_open();
     }
     let slot = crate::current_slot();
@@ -314,9 +317,9 @@ fn become_private() -> bool {
 fn start_from_zero() {
     zero_counts();
     modules::forget_newer_records();
+    roles::forget_ended();
     // SAFETY: the child has one thread.
     unsafe {
-        roles::after_fork();
         threads::after_fork(FORKING.load(Ordering::Relaxed));
     }
     let header = ARENA.header();
@@ -345,43 +348,18 @@ fn zero_counts() {
         // SAFETY: slots of the page, by its kind; atomics only.
         unsafe {
             match head.kind.load(Ordering::Relaxed) {
-                kind::BANKS => {
-                    (1..BANKS).for_each(|i| zero_bank(&*page.as_ptr().cast::<Bank>().add(i)))
-                }
-                kind::SITES => {
-                    (1..SITES).for_each(|i| zero_site(&*page.as_ptr().cast::<Site>().add(i)))
-                }
+                kind::BANKS => (1..BANKS)
+                    .for_each(|i| tables::zero_bank(&*page.as_ptr().cast::<Bank>().add(i))),
+                kind::SITES => (1..SITES)
+                    .for_each(|i| tables::zero_site(&*page.as_ptr().cast::<Site>().add(i))),
                 kind::FLOWS => {
                     let first = page.as_ptr().add(FLOWS_AT).cast::<Flow>();
-                    (0..FLOWS).for_each(|i| zero_flow(&*first.add(i)));
+                    (0..FLOWS).for_each(|i| tables::zero_flow(&*first.add(i)));
                 }
                 _ => {}
             }
         }
     }
-}
-
-macro_rules! zero {
-    ($entry:expr; $($f:ident)*) => { $( $entry.$f.store(0, Ordering::Relaxed); )* };
-}
-
-fn zero_bank(b: &Bank) {
-    zero!(b; unknown_frees reentrant untracked lost late failed lost_bytes lost_allocs lost_remote);
-    if b.state.load(Ordering::Relaxed) == bank::LIVE {
-        b.state.store(bank::IDLE, Ordering::Relaxed);
-    }
-}
-
-fn zero_site(s: &Site) {
-    zero!(s; allocs bytes home_frees home_bytes var_allocs var_home samples_allocs samples_home);
-}
-
-fn zero_flow(f: &Flow) {
-    zero!(f.head; count bytes var samples life_ticks);
-    f.life
-        .iter()
-        .chain(&f.size)
-        .for_each(|bucket| bucket.store(0, Ordering::Relaxed));
 }
 
 /// An event in a forked child that has no file yet. `slot.busy` is set.
@@ -398,8 +376,7 @@ pub(crate) fn event_in_child(slot: &Slot, regs: Registers, event: Event) {
     let forking = FORKING.load(Ordering::Relaxed);
     // SAFETY: the forking thread's state, or null.
     let own = unsafe { forking.as_mut() }.filter(|_| slot.ended.get() == 0 && is_forking_thread());
-    let first_thread = own.is_some() || forking.is_null();
-    let publish = child.events >= CHILD_EVENTS || !first_thread;
+    let publish = child.events >= CHILD_EVENTS;
     if let Some(thread) = own {
         note(thread, event, regs);
         drop(child);
@@ -414,6 +391,20 @@ pub(crate) fn event_in_child(slot: &Slot, regs: Registers, event: Event) {
         return;
     }
     threads::note_first(slot, regs, event);
+}
+
+/// Whether what is counted now is this process's own: not so in a forked child before its first event.
+pub(crate) fn owns_profile() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        ON => true,
+        FORKED => CHILD.lock().private,
+        _ => false,
+    }
+}
+
+/// The thread that forked this process has ended.
+pub(crate) fn forget_state_before_fork() {
+    FORKING.store(core::ptr::null_mut(), Ordering::Release);
 }
 
 /// The state that the calling thread had when it forked this process, given back once.

@@ -87,9 +87,10 @@ pub(crate) fn id(kind: u32, name: &[u8], start: usize) -> u32 {
 pub(crate) fn archive(role: u32, tables: &mut Tables, thread_ended: bool) {
     let role = role as usize % MAX;
     let mut archive = ARCHIVES[role].lock();
-    if archive.is_new() {
+    let mut fresh = Tables::new();
+    if archive.is_new() && fresh.bank().is_some() {
         // The first one's bank becomes the archive.
-        core::mem::swap(&mut *archive, tables);
+        *archive = core::mem::replace(tables, fresh);
     }
     if let Some(bank) = archive.bank() {
         bank.role.store(role as u32, Ordering::Relaxed);
@@ -104,19 +105,25 @@ pub(crate) fn archive(role: u32, tables: &mut Tables, thread_ended: bool) {
     }
 }
 
-/// Puts things in order in fork's child: no lock is held, no thread of a role has ended yet.
+/// Opens the locks in fork's child. Touches nothing that the parent shares.
 ///
 /// # Safety
 /// No other thread exists and the caller holds no guard.
-pub(crate) unsafe fn after_fork() {
-    // SAFETY: the caller's promise. An entry is written before the length that covers it.
+pub(crate) unsafe fn open_locks() {
+    // SAFETY: the caller's promise. An entry is written before the count that covers it.
     unsafe { ROLES.force_open() };
-    for (archive, ended) in ARCHIVES.iter().zip(&ENDED) {
+    for archive in &ARCHIVES {
         // SAFETY: as above.
         if unsafe { archive.force_open() } {
             // Half changed: its sites stay readable in the file, its index is not to be trusted.
-            archive.lock().abandon();
+            *archive.lock() = Tables::new();
         }
+    }
+}
+
+/// In fork's child, once the profile is its own: no thread of a role has ended yet.
+pub(crate) fn forget_ended() {
+    for ended in &ENDED {
         let place = ended.load(Ordering::Relaxed);
         if place != 0 {
             // SAFETY: as in `archive`.

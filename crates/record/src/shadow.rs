@@ -17,8 +17,6 @@ use homefree_thread::{ThreadTable, sys};
 
 /// Address space covered by one leaf.
 const REGION: usize = 1 << 25;
-/// Words of a leaf, for the smaller granule.
-const LEAF: usize = REGION >> SMALL;
 /// User addresses have 47 bits.
 const ROOT: usize = 1 << (47 - 25);
 
@@ -137,7 +135,7 @@ fn peek(table: usize, shift: u32, address: usize) -> Option<&'static Word> {
     if leaf.is_null() {
         return None;
     }
-    // SAFETY: leaves have LEAF words and are never unmapped.
+    // SAFETY: leaves have a word for each granule, whose size never changes, and are never unmapped.
     Some(unsafe { &*leaf.add((address % REGION) >> shift) })
 }
 
@@ -160,7 +158,7 @@ fn word_slow(table: usize, shift: u32, address: usize) -> Option<&'static Word> 
     // SAFETY: as in `peek`.
     let leaf = unsafe { &*root.add(address / REGION) };
     if leaf.load(Ordering::Acquire).is_null() {
-        map_once(leaf, LEAF * size_of::<Word>())?;
+        map_once(leaf, (REGION >> shift) * size_of::<Word>())?;
     }
     peek(table, shift, address)
 }
@@ -253,13 +251,16 @@ pub(crate) fn take(address: usize) -> Option<Words> {
 fn take_more(address: usize, first: u64, mut size: u64) -> Words {
     let (table, shift) = place_of(address).unwrap_or((MAIN, SMALL));
     let read = |table, at| peek(table, shift, at).map_or(0, |w| w.load(Ordering::Relaxed));
+    // A further word that is not what was written there: blocks of an allocator that carves them from
+    // this one share the place. (Its own blocks never do.) What is left is the least it can be.
+    let intact = |word: u64| if word & VALID != 0 { 0 } else { word };
     if size == FAR_SIZE {
-        size = read(table, address + (1 << shift));
+        size = intact(read(table, address + (1 << shift))).max(FAR_SIZE);
     }
     let mut stamp = 0;
     if first & STAMPED != 0 {
         let (table, at) = stamp_place(table, shift, address, size);
-        stamp = read(table, at);
+        stamp = intact(read(table, at));
     }
     Words { first, size, stamp }
 }

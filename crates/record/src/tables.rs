@@ -283,14 +283,6 @@ impl Tables {
         }
         move_counts!(unknown_frees reentrant untracked lost late failed lost_bytes lost_allocs lost_remote);
     }
-
-    /// Leaves the bank: it may be half changed. What refers to its sites stays readable.
-    pub fn abandon(&mut self) {
-        if let Some(bank) = self.bank {
-            bank.state.store(bank::IDLE, Ordering::Relaxed);
-        }
-        *self = Self::new();
-    }
 }
 
 use core::sync::atomic::AtomicU64;
@@ -339,7 +331,7 @@ fn lose_site(from: &Site, to: &Bank) {
         &to.lost,
         allocs + from.home_frees.swap(0, Ordering::Relaxed),
     );
-    from.home_bytes.store(0, Ordering::Relaxed);
+    zero_site(from);
 }
 
 fn move_flow(from: &Flow, to: &Flow) {
@@ -366,4 +358,31 @@ fn lose_flow(from: &Flow, to: &Bank) {
     let count = from.head.count.swap(0, Ordering::Relaxed);
     add(&to.lost, count);
     add(&to.lost_remote, count);
+    zero_flow(from);
+}
+
+macro_rules! zero {
+    ($entry:expr; $($f:ident)*) => { $( $entry.$f.store(0, Ordering::Relaxed); )* };
+}
+
+/// Zeroes a bank's counters; a live one becomes idle.
+pub(crate) fn zero_bank(b: &Bank) {
+    zero!(b; unknown_frees reentrant untracked lost late failed lost_bytes lost_allocs lost_remote);
+    if b.state.load(Ordering::Relaxed) == bank::LIVE {
+        b.state.store(bank::IDLE, Ordering::Relaxed);
+    }
+}
+
+/// Zeroes a site's counters.
+pub(crate) fn zero_site(s: &Site) {
+    zero!(s; allocs bytes home_frees home_bytes var_allocs var_home samples_allocs samples_home);
+}
+
+/// Zeroes a flow's counters.
+pub(crate) fn zero_flow(f: &Flow) {
+    zero!(f.head; count bytes var samples life_ticks);
+    f.life
+        .iter()
+        .chain(&f.size)
+        .for_each(|bucket| bucket.store(0, Ordering::Relaxed));
 }

@@ -124,6 +124,12 @@ static REFUSED: AtomicU64 = AtomicU64::new(u64::MAX / 2);
 /// Nanoseconds until it is tried again.
 const RETRY: u64 = 1_000_000_000;
 
+/// Whether a state may be had: one waits, or none was refused lately.
+fn may_have_state() -> bool {
+    let now = sys::clock(libc::CLOCK_MONOTONIC_COARSE);
+    now.wrapping_sub(REFUSED.load(Ordering::Relaxed)) >= RETRY || !LISTS.lock().idle.is_null()
+}
+
 fn new_state() -> Option<NonNull<Thread>> {
     let mut lists = LISTS.lock();
     if let Some(idle) = NonNull::new(lists.idle) {
@@ -165,11 +171,6 @@ fn take_state(slot: &Slot, word: u64, bounds: Bounds) -> Option<&'static mut Thr
     let settings = settings();
     // SAFETY: taken off the idle list or just made: nobody else's.
     let thread = unsafe { state.as_mut() };
-    let Some(bank) = thread.tables.bank() else {
-        put_idle(state);
-        return None;
-    };
-    thread.bank = bank;
     thread.id = id;
     thread.identity = id;
     thread.generation = modules::generation();
@@ -205,6 +206,9 @@ fn put_idle(mut state: NonNull<Thread>) {
 #[cold]
 #[inline(never)]
 pub(crate) fn attach(slot: &Slot, regs: Registers) -> Option<&'static mut Thread> {
+    if !may_have_state() {
+        return None;
+    }
     let bounds = Bounds::of_this_thread(regs.sp);
     // SAFETY: plain call.
     let pthread = unsafe { libc::pthread_self() };
@@ -228,6 +232,13 @@ pub(crate) fn attach(slot: &Slot, regs: Registers) -> Option<&'static mut Thread
             first.previous = thread;
         }
         lists.live = thread;
+        // Named meanwhile?
+        if let Some(at) = lists.named.iter().position(|&t| t == pthread) {
+            lists.named[at] = 0;
+            drop(lists);
+            slot.record.set(core::ptr::from_mut(thread).cast());
+            renamed(slot);
+        }
     }
     let header = ARENA.header();
     header.threads.fetch_add(1, Ordering::Relaxed);
@@ -249,6 +260,13 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
     let thread = unsafe { &mut *state.as_ptr() };
     // SAFETY: the slot lies in the thread's static TLS block, which outlives its key destructors.
     let slot = unsafe { &*thread.slot };
+    if !process::owns_profile() {
+        // A child of fork in which the forking thread ends before anything was recorded: what the state
+        // counts in is still the parent's.
+        slot.record.set(core::ptr::null_mut());
+        process::forget_state_before_fork();
+        return;
+    }
     thread.rounds += 1;
     if thread.rounds < ROUNDS {
         // SAFETY: as in `attach`.
@@ -282,9 +300,13 @@ fn release(thread: &mut Thread, ended: bool) {
     thread.bank.tid.store(0, Ordering::Relaxed);
     let role = thread.role.load(Ordering::Relaxed);
     roles::archive(role, &mut thread.tables, ended);
-    if thread.tables.is_new() {
-        // The bank went to the archive as it was: its sites are no longer this state's.
-        thread.sites = [(0, 0); SITE_CACHE];
+    match thread.tables.bank() {
+        Some(bank) if !core::ptr::eq(bank, thread.bank) => {
+            // The old one went to the archive as it was: its sites are no longer this state's.
+            thread.bank = bank;
+            thread.sites = [(0, 0); SITE_CACHE];
+        }
+        _ => {}
     }
     put_idle(NonNull::from(thread));
 }
@@ -292,32 +314,37 @@ fn release(thread: &mut Thread, ended: bool) {
 /// Notes the first event of a thread that has no state: a new one, one that has ended, or the one that
 /// forked this process. Where none is to be had, a block that is freed is at least forgotten.
 pub(crate) fn note_first(slot: &Slot, regs: Registers, event: Event) {
-    if slot.ended.get() != 0 {
-        return late(slot, regs, event);
-    }
-    match process::state_before_fork(slot).or_else(|| attach(slot, regs)) {
-        Some(thread) => note(thread, event, regs),
-        None => {
-            if let Event::Freed { address } = event {
-                crate::shadow::take(address);
-            }
+    let noted = if slot.ended.get() != 0 {
+        late(slot, regs, event)
+    } else {
+        let thread = process::state_before_fork(slot).or_else(|| attach(slot, regs));
+        thread.map(|thread| note(thread, event, regs)).is_some()
+    };
+    if !noted {
+        ARENA.header().unattached.fetch_add(1, Ordering::Relaxed);
+        if let Event::Freed { address } = event {
+            crate::shadow::take(address);
         }
     }
 }
 
 /// Records one event of a thread whose exit hook has run, with a state borrowed for it.
-pub(crate) fn late(slot: &Slot, regs: Registers, event: Event) {
+fn late(slot: &Slot, regs: Registers, event: Event) -> bool {
+    if !may_have_state() {
+        return false;
+    }
     let owner = slot.ended.get();
     let role = role_of(owner);
     let word = LATE | u64::from(owner) << 16 | u64::from(role);
     let bounds = Bounds::of_this_thread(regs.sp);
     let Some(thread) = take_state(slot, word, bounds) else {
-        return;
+        return false;
     };
     thread.identity = owner;
     crate::tables::add(&thread.bank.late, 1);
     note(thread, event, regs);
     release(thread, false);
+    true
 }
 
 /// The calling thread was given a name.
@@ -375,13 +402,20 @@ fn set_role(own: &AtomicU32, bank: &Bank, id: u32, role: u32) {
     THREADS.set(id, u64::from(role));
 }
 
+/// Opens the lock in fork's child.
+///
+/// # Safety
+/// No other thread exists and the caller holds no guard.
+pub(crate) unsafe fn open_lock() {
+    // SAFETY: the caller's promise.
+    unsafe { LISTS.force_open() };
+}
+
 /// Puts things in order in fork's child: the calling thread is the only one.
 ///
 /// # Safety
 /// No other thread exists and the caller holds no guard.
 pub(crate) unsafe fn after_fork(own: *mut Thread) {
-    // SAFETY: the caller's promise.
-    unsafe { LISTS.force_open() };
     let mut lists = LISTS.lock();
     // The other threads' states may be half changed: they are left.
     lists.live = own;

@@ -92,6 +92,8 @@ entry! {
         threads: AtomicU64 u64,
         /// Threads alive (attached) now.
         threads_live: AtomicU64 u64,
+        /// Events of threads for which there was no room: counted here alone.
+        unattached: AtomicU64 u64,
     }
 }
 

@@ -23,6 +23,7 @@ use homefree_wire::{node, stacks};
 pub(crate) use rules::forget as forget_rules;
 use rules::{Ending, Way};
 pub(crate) use stack::Bounds;
+use stack::FOREIGN_PAGES;
 
 /// Registers of a call: the frame that called, as it is right after the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,9 +124,9 @@ impl Unwinder {
             mut fp,
         } = start;
         let own = self.bounds.own_high(sp);
-        let high = match own {
+        let mut high = match own {
             Some(high) => high,
-            None => self.bounds.foreign_high(sp),
+            None => self.bounds.foreign_high(sp, FOREIGN_PAGES[0]),
         };
         // Frames of the last stack that may be looked at: on the thread's own stack, outside of this
         // call's frame (those inside have been left), and not cut by the depth limit.
@@ -140,6 +141,7 @@ impl Unwinder {
             _ => self.checks.held(self.last[seen - 1].checks),
         };
         let mut count = 0;
+        let mut far = false;
         // Flags of the outermost frame; `base` frames of the last stack stay.
         let (flags, base) = loop {
             if seen > 0 {
@@ -163,8 +165,16 @@ impl Unwinder {
                     self.fresh.way[count - 1] = step.way;
                     (pc, sp, fp) = (step.caller.pc, step.caller.sp, step.caller.fp);
                 }
-                Err(ending) => {
-                    self.fresh.way[count - 1] = Way::SAME_FP;
+                Err((Ending::Cut, _)) if own.is_none() && !far => {
+                    // Once more, further up.
+                    far = true;
+                    high = self.bounds.foreign_high(start.sp, FOREIGN_PAGES[1]);
+                    Registers { pc, sp, fp } = start;
+                    count = 0;
+                    continue;
+                }
+                Err((ending, way)) => {
+                    self.fresh.way[count - 1] = way;
                     break (ending.flags(), 0);
                 }
             }
@@ -228,7 +238,10 @@ impl Unwinder {
                 // No room for nodes: nothing to reuse.
                 return 0;
             }
-            if caller != 0 {
+            if caller == 0 {
+                // How the stack ended may depend on more than this frame's registers.
+                checks = if way.is_unknown() { NEVER } else { 0 };
+            } else {
                 checks = if way.is_unknown() || checks == NEVER {
                     NEVER
                 } else {
@@ -292,7 +305,7 @@ pub(crate) fn start_function(mode: u32, regs: Registers, bounds: &Bounds) -> usi
         };
         match step {
             Ok(step) => regs = step.caller,
-            Err(Ending::Complete) => return cfi::function_start(found).unwrap_or(found),
+            Err((Ending::Complete, _)) => return cfi::function_start(found).unwrap_or(found),
             Err(_) => return 0,
         }
     }

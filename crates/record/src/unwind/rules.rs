@@ -31,6 +31,12 @@ impl Ending {
     }
 }
 
+/// Endings, with what they depend on. What is cut may go on the next time: never reused.
+const COMPLETE: (Ending, Way) = (Ending::Complete, Way::SAME_FP);
+const COMPLETE_BY_FP: (Ending, Way) = (Ending::Complete, Way::SAME_FP.using_fp());
+const SIGNAL: (Ending, Way) = (Ending::Signal, Way::SAME_FP);
+const CUT: (Ending, Way) = (Ending::Cut, Way::SAME_FP.unknown());
+
 /// From a frame to its caller.
 pub(crate) struct Step {
     pub caller: Registers,
@@ -276,11 +282,11 @@ pub(crate) fn step<const BY_FP: bool>(
     mode: u32,
     regs: Registers,
     high: usize,
-) -> Result<Step, Ending> {
+) -> Result<Step, (Ending, Way)> {
     if BY_FP {
         return match by_frame_pointer(regs, high) {
             // The outermost frame's caller has no address.
-            Some(step) if step.caller.pc == 0 => Err(Ending::Complete),
+            Some(step) if step.caller.pc == 0 => Err(COMPLETE_BY_FP),
             // Where code keeps no frame pointers, what is found instead mostly leads to no code: without
             // this, each such stack would be a new one.
             Some(step) if rule(mode, step.caller.pc) != END_CUT => Ok(step),
@@ -292,23 +298,19 @@ pub(crate) fn step<const BY_FP: bool>(
         return by_stack_pointer(rule, regs, high);
     }
     if rule == FRAME_POINTER {
-        return by_frame_pointer(regs, high).ok_or(Ending::Cut);
+        return by_frame_pointer(regs, high).ok_or(CUT);
     }
     other(rule, regs, high)
 }
 
 /// A rule of the kind [`KIND_SP`]. The stack pointer is a multiple of 8 and below `high`.
 #[inline(always)]
-fn by_stack_pointer(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
+fn by_stack_pointer(rule: u16, regs: Registers, high: usize) -> Result<Step, (Ending, Way)> {
     let words = (rule & 511) as usize;
     let cfa = regs.sp + words * 8;
     if cfa > high || words == 0 {
         // A return to 0 is how some stacks end. (It has no rule, which reads as one of no length.)
-        return Err(if regs.pc == 0 {
-            Ending::Complete
-        } else {
-            Ending::Cut
-        });
+        return Err(if regs.pc == 0 { COMPLETE } else { CUT });
     }
     // SAFETY: the last word of `sp..cfa`, which is not empty and ends below `high`.
     let pc = unsafe { *((cfa - 8) as *const usize) };
@@ -336,25 +338,21 @@ fn by_stack_pointer(rule: u16, regs: Registers, high: usize) -> Result<Step, End
 /// How a chain of frame pointers ended: in the code that starts threads and `main`, which keeps none,
 /// it is complete.
 #[cold]
-fn end_of_frame_pointers(regs: Registers) -> Ending {
+fn end_of_frame_pointers(regs: Registers) -> (Ending, Way) {
     let started = regs.fp == 0 || modules::object(regs.pc).is_some_and(|o| o.starts_threads());
-    if started {
-        Ending::Complete
-    } else {
-        Ending::Cut
-    }
+    if started { COMPLETE_BY_FP } else { CUT }
 }
 
 /// Any other frame: its address and where `fp` is are checked first.
-fn finish(regs: Registers, cfa: usize, way: Way, high: usize) -> Result<Step, Ending> {
+fn finish(regs: Registers, cfa: usize, way: Way, high: usize) -> Result<Step, (Ending, Way)> {
     if cfa <= regs.sp || cfa > high || !cfa.is_multiple_of(8) {
-        return Err(Ending::Cut);
+        return Err(CUT);
     }
     let mut fp = regs.fp;
     if !way.keeps_fp() {
         // In `sp..high`, of which the last word is the caller's.
         if way.slot().wrapping_sub(regs.sp) > high - 8 - regs.sp {
-            return Err(Ending::Cut);
+            return Err(CUT);
         }
         // SAFETY: inside the stack's readable part, aligned, checked above.
         fp = unsafe { *(way.slot() as *const usize) };
@@ -388,14 +386,14 @@ fn by_frame_pointer(regs: Registers, high: usize) -> Option<Step> {
 
 #[cold]
 #[inline(never)]
-fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
+fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, (Ending, Way)> {
     match rule {
-        END_COMPLETE => return Err(Ending::Complete),
-        END_SIGNAL => return Err(Ending::Signal),
+        END_COMPLETE => return Err(COMPLETE),
+        END_SIGNAL => return Err(SIGNAL),
         // The outermost frame's caller has none: the loader and `_start` see to that.
-        TRY_FP if regs.fp == 0 => return Err(Ending::Complete),
+        TRY_FP if regs.fp == 0 => return Err(COMPLETE_BY_FP),
         TRY_FP => {
-            let step = by_frame_pointer(regs, high).ok_or(Ending::Cut)?;
+            let step = by_frame_pointer(regs, high).ok_or(CUT)?;
             // Without information a frame pointer is a guess: it must lead to code.
             let known = modules::object(step.caller.pc).is_some() || executable(step.caller.pc);
             return if known {
@@ -404,11 +402,11 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
                     ..step
                 })
             } else {
-                Err(Ending::Cut)
+                Err(CUT)
             };
         }
         _ if rule & KIND_MASK == KIND_LARGE => {}
-        _ => return Err(Ending::Cut),
+        _ => return Err(CUT),
     }
     let Row::Frame {
         from_fp,
@@ -417,7 +415,7 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
         fp,
     } = decode_large(rule)
     else {
-        return Err(Ending::Cut);
+        return Err(CUT);
     };
     let base = if from_fp { regs.fp } else { regs.sp };
     let mut cfa = base.wrapping_add_signed(offset as isize);
@@ -426,7 +424,7 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
             || cfa.checked_add(8).is_none_or(|end| end > high)
             || !cfa.is_multiple_of(8)
         {
-            return Err(Ending::Cut);
+            return Err(CUT);
         }
         // SAFETY: inside the stack's readable part, aligned, checked above.
         cfa = unsafe { *(cfa as *const usize) };
@@ -437,9 +435,10 @@ fn other(rule: u16, regs: Registers, high: usize) -> Result<Step, Ending> {
         Fp::FromFrame(at) => regs.fp.wrapping_add_signed(at as isize),
     };
     if !slot.is_multiple_of(8) {
-        return Err(Ending::Cut);
+        return Err(CUT);
     }
-    let way = if from_fp {
+    let by_fp = from_fp || matches!(fp, Fp::FromFrame(_));
+    let way = if by_fp {
         Way::at(slot).using_fp()
     } else {
         Way::at(slot)
@@ -507,9 +506,11 @@ fn read_maps(buffer: &mut [u8]) {
                 at += 1;
                 continue;
             }
-            // "start-end rwxp offset dev inode path"; no inode: anonymous.
+            // "start-end rwxp offset dev inode path"
+            // Modules are found by the loader's own means.
             if let Some((start, end)) = executable_line(&line[..at.min(line.len())])
                 && count < RANGES
+                && modules::object(start).is_none()
             {
                 STARTS[count].store(start, Ordering::Relaxed);
                 ENDS[count].store(end, Ordering::Relaxed);

@@ -7,8 +7,6 @@ use homefree_wire::PAGE;
 /// stacks), found out page by page by asking the kernel.
 pub(crate) struct Bounds {
     own: Range,
-    others: [Range; 8],
-    next: usize,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -17,8 +15,8 @@ struct Range {
     high: usize,
 }
 
-/// How far a foreign stack is explored.
-const FOREIGN_PAGES: usize = 64;
+/// How far a foreign stack is explored at first, and then if that was not enough.
+pub(crate) const FOREIGN_PAGES: [usize; 2] = [4, 64];
 /// How far the thread's own stack is taken to go on below what is known of it.
 const OWN_LIMIT: usize = 64 << 20;
 
@@ -38,11 +36,7 @@ impl Bounds {
                 high: page_of(sp) + PAGE,
             }
         };
-        let mut bounds = Self {
-            own,
-            others: [Range::default(); 8],
-            next: 0,
-        };
+        let mut bounds = Self { own };
         if main {
             // A main thread on a stack of its own making is treated like a coroutine.
             if !(own.low..own.high).contains(&sp) {
@@ -67,29 +61,22 @@ impl Bounds {
     }
 
     /// The first address above `sp` that must not be read as this stack, where [`Bounds::own_high`] does
-    /// not know it.
+    /// not know it, at most `pages` pages up. Asked anew each time: such a stack may be unmapped, or its
+    /// neighbour, and another one mapped in its place.
     #[cold]
     #[inline(never)]
-    pub fn foreign_high(&mut self, sp: usize) -> usize {
-        if let Some(r) = self.others.iter().find(|r| sp >= r.low && sp < r.high) {
-            return r.high;
-        }
+    pub fn foreign_high(&mut self, sp: usize, pages: usize) -> usize {
         let low = page_of(sp);
         // Deeper than ever on the thread's own stack: nothing but stack lies between.
         if self.own.low.wrapping_sub(sp) < OWN_LIMIT && readable(low + PAGE, self.own.low) {
             self.own.low = low;
             return self.own.high;
         }
-        let pages = (1..FOREIGN_PAGES)
-            .take_while(|n| sys::readable(low + n * PAGE))
-            .count();
-        let range = Range {
-            low,
-            high: low + (pages + 1) * PAGE,
-        };
-        self.others[self.next % self.others.len()] = range;
-        self.next += 1;
-        range.high
+        low + (1
+            + (1..pages)
+                .take_while(|n| sys::readable(low + n * PAGE))
+                .count())
+            * PAGE
     }
 }
 

@@ -194,22 +194,28 @@ impl File {
     /// Makes sure that `from..to` has room on the disk, and extends the file to `to`. Where the file
     /// system can not promise room, writes zeros.
     pub fn allocate(&self, from: usize, to: usize) -> Result<(), Errno> {
-        // SAFETY: plain values.
-        match check(unsafe {
-            syscall(
-                libc::SYS_fallocate,
-                [self.fd as usize, 0, from, to - from, 0, 0],
-            )
-        }) {
-            Ok(_) => Ok(()),
-            Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => {
-                let zeros = [0u8; 512];
-                (from..to)
-                    .step_by(zeros.len())
-                    .try_for_each(|at| self.write_at(&zeros[..zeros.len().min(to - at)], at))
+        // In pieces, since some file systems give up and undo at any signal.
+        let mut at = from;
+        while at < to {
+            let len = (to - at).min(1 << 20);
+            // SAFETY: plain values.
+            let result =
+                unsafe { syscall(libc::SYS_fallocate, [self.fd as usize, 0, at, len, 0, 0]) };
+            match check(result) {
+                Ok(_) => at += len,
+                Err(Errno(libc::EINTR)) => {}
+                Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+                    let zeros = [0u8; 512];
+                    while at < to {
+                        let len = (to - at).min(zeros.len());
+                        self.write_at(&zeros[..len], at)?;
+                        at += len;
+                    }
+                }
+                Err(e) => return Err(e),
             }
-            Err(e) => Err(e),
         }
+        Ok(())
     }
 
     /// Cuts or extends the file.
