@@ -27,13 +27,17 @@ const LARGE: u32 = 5;
 type Word = AtomicU64;
 type Leaf = AtomicPtr<Word>;
 
+/// Blocks at a multiple of 16.
 const MAIN: usize = 0;
-/// Stamps of blocks that are too small to hold them in [`MAIN`].
-const MAIN_STAMPS: usize = 1;
-/// The same for blocks at 8 past a multiple of 16, with the smaller granule.
-const ODD: usize = 2;
+/// Blocks at 8 past a multiple of 16, with the smaller granule.
+const ODD: usize = 1;
 
-static ROOTS: [AtomicPtr<Leaf>; 4] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 4];
+/// A leaf has two words for a granule, in two halves: what is known of the block that starts there, and
+/// the stamp of one that is too small to hold it in a further granule.
+const WORDS: usize = 0;
+const STAMPS: usize = 1;
+
+static ROOTS: [AtomicPtr<Leaf>; 2] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 2];
 /// Bits of an address below the granule.
 static SHIFT: AtomicU32 = AtomicU32::new(SMALL);
 
@@ -125,7 +129,7 @@ fn map_once<T>(place: &AtomicPtr<T>, len: usize) -> Option<*mut T> {
 
 /// The word of an address in a table, if its leaf is mapped.
 #[inline(always)]
-fn peek(table: usize, shift: u32, address: usize) -> Option<&'static Word> {
+fn peek(table: usize, half: usize, shift: u32, address: usize) -> Option<&'static Word> {
     let root = ROOTS[table].load(Ordering::Acquire);
     if root.is_null() || address / REGION >= ROOT {
         return None;
@@ -135,22 +139,22 @@ fn peek(table: usize, shift: u32, address: usize) -> Option<&'static Word> {
     if leaf.is_null() {
         return None;
     }
-    // SAFETY: leaves have a word for each granule, whose size never changes, and are never unmapped.
-    Some(unsafe { &*leaf.add((address % REGION) >> shift) })
+    // SAFETY: leaves have two words for each granule, whose size never changes, and are never unmapped.
+    Some(unsafe { &*leaf.add((half * REGION + address % REGION) >> shift) })
 }
 
 /// The word of an address in a table, mapping what is missing.
 #[inline(always)]
-fn word(table: usize, shift: u32, address: usize) -> Option<&'static Word> {
-    match peek(table, shift, address) {
+fn word(table: usize, half: usize, shift: u32, address: usize) -> Option<&'static Word> {
+    match peek(table, half, shift, address) {
         Some(word) => Some(word),
-        None => word_slow(table, shift, address),
+        None => word_slow(table, half, shift, address),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn word_slow(table: usize, shift: u32, address: usize) -> Option<&'static Word> {
+fn word_slow(table: usize, half: usize, shift: u32, address: usize) -> Option<&'static Word> {
     if address / REGION >= ROOT {
         return None;
     }
@@ -158,9 +162,9 @@ fn word_slow(table: usize, shift: u32, address: usize) -> Option<&'static Word> 
     // SAFETY: as in `peek`.
     let leaf = unsafe { &*root.add(address / REGION) };
     if leaf.load(Ordering::Acquire).is_null() {
-        map_once(leaf, (REGION >> shift) * size_of::<Word>())?;
+        map_once(leaf, 2 * (REGION >> shift) * size_of::<Word>())?;
     }
-    peek(table, shift, address)
+    peek(table, half, shift, address)
 }
 
 /// Notes a block. False where it can not be: an address that is no multiple of 8 or out of the range
@@ -170,7 +174,7 @@ pub(crate) fn put(address: usize, block: Block) -> bool {
     let Some((table, shift)) = place_of(address) else {
         return false;
     };
-    let Some(place) = word(table, shift, address) else {
+    let Some(place) = word(table, WORDS, shift, address) else {
         return false;
     };
     let size = block.size.min(FAR_SIZE);
@@ -188,14 +192,14 @@ pub(crate) fn put(address: usize, block: Block) -> bool {
 /// Where a block's stamp lies. A word of a further granule is the block's own if the block reaches past
 /// that granule's end, whatever its own place in the first one.
 #[inline]
-fn stamp_place(table: usize, shift: u32, address: usize, size: u64) -> (usize, usize) {
+fn stamp_place(shift: u32, address: usize, size: u64) -> (usize, usize) {
     let granule = 1usize << shift;
     if size >= FAR_SIZE {
-        (table, address + 2 * granule)
+        (WORDS, address + 2 * granule)
     } else if size >= 2 * granule as u64 {
-        (table, address + granule)
+        (WORDS, address + granule)
     } else {
-        (table + MAIN_STAMPS, address)
+        (STAMPS, address)
     }
 }
 
@@ -204,19 +208,19 @@ fn put_more(address: usize, block: Block, first: u64) -> bool {
     let Some((table, shift)) = place_of(address) else {
         return false;
     };
-    let Some(place) = word(table, shift, address) else {
+    let Some(place) = word(table, WORDS, shift, address) else {
         return false;
     };
     if block.size >= FAR_SIZE {
-        let Some(size) = word(table, shift, address + (1 << shift)) else {
+        let Some(size) = word(table, WORDS, shift, address + (1 << shift)) else {
             return false;
         };
         size.store(block.size & !VALID, Ordering::Relaxed);
     }
     let mut stamped = 0;
     if block.stamp != 0 {
-        let (table, at) = stamp_place(table, shift, address, block.size);
-        let Some(stamp) = word(table, shift, at) else {
+        let (half, at) = stamp_place(shift, address, block.size);
+        let Some(stamp) = word(table, half, shift, at) else {
             return false;
         };
         stamp.store(block.stamp & !VALID, Ordering::Relaxed);
@@ -230,7 +234,7 @@ fn put_more(address: usize, block: Block, first: u64) -> bool {
 #[inline(always)]
 pub(crate) fn take(address: usize) -> Option<Words> {
     let (table, shift) = place_of(address)?;
-    let place = peek(table, shift, address)?;
+    let place = peek(table, WORDS, shift, address)?;
     let first = place.load(Ordering::Relaxed);
     if first & VALID == 0 {
         return None;
@@ -250,17 +254,17 @@ pub(crate) fn take(address: usize) -> Option<Words> {
 #[inline(never)]
 fn take_more(address: usize, first: u64, mut size: u64) -> Words {
     let (table, shift) = place_of(address).unwrap_or((MAIN, SMALL));
-    let read = |table, at| peek(table, shift, at).map_or(0, |w| w.load(Ordering::Relaxed));
+    let read = |half, at| peek(table, half, shift, at).map_or(0, |w| w.load(Ordering::Relaxed));
     // A further word that is not what was written there: blocks of an allocator that carves them from
     // this one share the place. (Its own blocks never do.) What is left is the least it can be.
     let intact = |word: u64| if word & VALID != 0 { 0 } else { word };
     if size == FAR_SIZE {
-        size = intact(read(table, address + (1 << shift))).max(FAR_SIZE);
+        size = intact(read(WORDS, address + (1 << shift))).max(FAR_SIZE);
     }
     let mut stamp = 0;
     if first & STAMPED != 0 {
-        let (table, at) = stamp_place(table, shift, address, size);
-        stamp = intact(read(table, at));
+        let (half, at) = stamp_place(shift, address, size);
+        stamp = intact(read(half, at));
     }
     Words { first, size, stamp }
 }
@@ -268,7 +272,7 @@ fn take_more(address: usize, first: u64, mut size: u64) -> Words {
 /// Puts a block back that [`take`] took off: it lives on. (Its further words are still there.)
 pub(crate) fn put_back(address: usize, words: Words) {
     if let Some((table, shift)) = place_of(address)
-        && let Some(place) = peek(table, shift, address)
+        && let Some(place) = peek(table, WORDS, shift, address)
     {
         place.store(words.first, Ordering::Relaxed);
     }
