@@ -5,10 +5,14 @@
 pub(crate) enum Kind {
     /// The program's own: a site.
     Own,
+    /// The program's own, but a destructor: who destroys is more telling, and of several the outermost.
+    Destructor,
     /// A container's, a smart pointer's, the standard library's: the caller is more telling.
     Container,
     /// An allocator's: never a site while there is anything else.
     Allocator,
+    /// What starts and ends programs and threads, and the recorder: never a site.
+    Never,
 }
 
 /// How a rule's text meets a name.
@@ -21,11 +25,30 @@ pub(crate) enum Rule {
     Has(&'static str),
 }
 
-use Kind::{Allocator, Container};
+use Kind::{Allocator, Container, Never};
 use Rule::{Has, Is, Starts};
 
 /// By demangled function name, without what compilers append (`.part.0`). First match wins.
 pub(crate) const FUNCTIONS: &[(Kind, Rule)] = &[
+    // What starts and ends programs and threads; static programs have it in a module of their own.
+    (Never, Is("_start")),
+    (Never, Starts("_dl_start")),
+    (Never, Starts("__libc_start_main")),
+    (Never, Starts("__libc_start_call_main")),
+    (Never, Starts("__libc_csu_init")),
+    (Never, Is("call_init")),
+    (Never, Is("start_thread")),
+    (Never, Is("clone")),
+    (Never, Is("clone3")),
+    (Never, Starts("__clone")),
+    (Never, Is("exit")),
+    (Never, Starts("__run_exit_handlers")),
+    (Never, Is("__cxa_finalize")),
+    (Never, Is("__do_global_dtors_aux")),
+    // The recorder.
+    (Never, Starts("homefree::")),
+    (Never, Starts("homefree_record::")),
+    (Never, Starts("homefree_thread::")),
     // C: the libc's family and the wrappers that programs put around it.
     (Allocator, Is("malloc")),
     (Allocator, Is("calloc")),
@@ -157,9 +180,6 @@ pub(crate) const FUNCTIONS: &[(Kind, Rule)] = &[
     (Allocator, Starts("std::sys::alloc::")),
     (Allocator, Has(" as core::alloc::")),
     (Allocator, Has(" as allocator_api2::")),
-    (Allocator, Starts("homefree::")),
-    (Allocator, Starts("homefree_record::")),
-    (Allocator, Starts("homefree_thread::")),
     (Allocator, Starts("tikv_jemallocator::")),
     (Allocator, Starts("jemallocator::")),
     (Allocator, Starts("mimalloc::")),
@@ -213,7 +233,7 @@ pub(crate) const MODULES: &[(Kind, &str)] = &[
 pub(crate) const FILES: &[(Kind, &str)] = &[
     (Container, "/include/c++/"),
     (Container, "/libstdc++-v3/"),
-    (Allocator, "/homefree_recorded.rs"),
+    (Never, "/homefree_recorded.rs"),
     (Container, "/library/alloc/src/"),
     (Container, "/library/core/src/"),
     (Container, "/library/std/src/"),
@@ -231,8 +251,7 @@ pub(crate) fn of_function(whole: &str) -> Kind {
     };
     match FUNCTIONS.iter().find(|(_, rule)| meets(rule)) {
         Some((kind, _)) => *kind,
-        // Who destroys an object is more telling than how its parts are freed.
-        None if is_destructor(whole) => Container,
+        None if is_destructor(whole) => Kind::Destructor,
         None => Kind::Own,
     }
 }
@@ -288,7 +307,7 @@ mod tests {
                 "<alloc::alloc::Global as core::alloc::Allocator>::allocate",
             ),
             (
-                Allocator,
+                Never,
                 "<homefree::Recorded<A> as core::alloc::global::GlobalAlloc>::alloc",
             ),
             (Allocator, "__rustc::__rust_alloc"),
@@ -331,10 +350,28 @@ mod tests {
             (Kind::Own, "malloc_stats_printer"),
             (Kind::Own, "freeConnection"),
             (
-                Container,
+                Kind::Destructor,
                 "<server::Connection as core::ops::drop::Drop>::drop",
             ),
-            (Container, "Request::~Request()"),
+            (Kind::Destructor, "Request::~Request()"),
+            (Never, "_start"),
+            (Never, "__libc_start_main@@GLIBC_2.34"),
+            (Never, "__libc_start_main_impl"),
+            (Never, "__libc_start_call_main"),
+            (Never, "start_thread"),
+            (Never, "clone"),
+            (Never, "clone3"),
+            (Never, "__clone_internal"),
+            (Never, "__run_exit_handlers"),
+            (Never, "exit"),
+            (Never, "call_init.part.0"),
+            (Never, "_dl_start_user"),
+            (Never, "__libc_csu_init"),
+            (Never, "__cxa_finalize"),
+            (Never, "__do_global_dtors_aux"),
+            (Container, "__cxa_atexit"),
+            (Kind::Own, "exit_code"),
+            (Kind::Own, "clone_request"),
             (Kind::Own, "Request::Request(int)"),
             (Kind::Own, "server::allocate_buffers"),
             (Kind::Own, "free_list::push(Node*)"),
@@ -355,9 +392,6 @@ mod tests {
             Container
         );
         assert_eq!(of_file("/home/me/src/vec.rs"), Kind::Own);
-        assert_eq!(
-            of_file("crates/homefree/src/homefree_recorded.rs"),
-            Allocator
-        );
+        assert_eq!(of_file("crates/homefree/src/homefree_recorded.rs"), Never);
     }
 }

@@ -21,7 +21,7 @@ impl Page<'_> {
     /// Name and place of a site.
     pub(super) fn site(&self, site: &Site) -> (String, String) {
         match site {
-            Site::None => ("(no stack)".into(), String::new()),
+            Site::None => ("(no site)".into(), String::new()),
             Site::Function {
                 function,
                 file,
