@@ -40,9 +40,13 @@ fn functions(stack: &Value) -> String {
 }
 
 fn run(stacks: &str) -> Value {
+    run_program(&example(), stacks)
+}
+
+fn run_program(program: &Path, stacks: &str) -> Value {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("out.hfp");
-    let output = Command::new(example())
+    let output = Command::new(program)
         .env("HOMEFREE_OUTPUT", &path)
         .env("HOMEFREE_STACKS", stacks)
         .current_dir(dir.path())
@@ -55,7 +59,10 @@ fn run(stacks: &str) -> Value {
 
 #[test]
 fn remote_frees_are_counted_one_by_one() {
-    let report = run("auto");
+    expect_objects(&run("auto"));
+}
+
+fn expect_objects(report: &Value) {
     let flows = report["flows"].as_array().expect("flows");
     let objects: Vec<&Value> = flows
         .iter()
@@ -78,6 +85,41 @@ fn remote_frees_are_counted_one_by_one() {
     assert_eq!(totals["threads"], 3);
     assert_eq!(totals["frees_unknown"], 0);
     assert!(totals["frees_home"].as_u64() > Some(10));
+}
+
+#[test]
+fn a_static_program_records_itself() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("static");
+    for model in ["pic", "static"] {
+        let build = Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--quiet",
+                "--example",
+                "recorded",
+                "--target",
+                "x86_64-unknown-linux-gnu",
+            ])
+            .arg("--target-dir")
+            .arg(dir.join(model))
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .env(
+                "RUSTFLAGS",
+                format!("-Ctarget-feature=+crt-static -Crelocation-model={model}"),
+            )
+            .status()
+            .expect("cargo runs");
+        assert!(build.success());
+        let program = dir
+            .join(model)
+            .join("x86_64-unknown-linux-gnu/debug/examples/recorded");
+        let report = run_program(&program, "auto");
+        expect_objects(&report);
+        for module in report["modules"].as_array().expect("modules") {
+            assert_eq!(module["cut_share"], 0.0, "{module}");
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use homefree_thread::sys;
 use homefree_wire::clock;
 
+/// Ticks after which both clocks are noted again: about a tenth of a second.
+pub(crate) const OFTEN: u64 = 1 << 24;
+
 static MONOTONIC: AtomicBool = AtomicBool::new(false);
 
 /// Decides for the time-stamp counter where it is invariant; returns the choice ([`clock`]).

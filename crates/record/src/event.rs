@@ -320,7 +320,7 @@ fn note_allocation(thread: &mut Thread, address: usize, size: usize, regs: Regis
 fn stamp(thread: &mut Thread, site: &Site) -> u64 {
     let allocs = site.allocs.load(Ordering::Relaxed);
     if allocs < 64 || thread.sample != 0 {
-        return clock::ticks() & !3;
+        return read_clock();
     }
     // A linear congruential step (Knuth's constants); its top bits are good enough for this.
     thread.draw = thread
@@ -331,10 +331,17 @@ fn stamp(thread: &mut Thread, site: &Site) -> u64 {
     if thread.draw >> (64 - bits) != 0 {
         return 0;
     }
-    if thread.draw >> 46 & 0xfff == 0 {
+    read_clock() | class
+}
+
+/// The clock, with room for the class. Now and then it is noted in the file how far it got.
+#[inline]
+fn read_clock() -> u64 {
+    let now = clock::ticks();
+    if now.wrapping_sub(ARENA.header().last_ticks.load(Ordering::Relaxed)) > clock::OFTEN {
         process::look_at_clock();
     }
-    clock::ticks() & !3 | class
+    now & !3
 }
 
 /// How many blocks a measured lifetime stands for.

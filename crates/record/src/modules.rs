@@ -65,13 +65,14 @@ fn dl_find_object() -> Option<FindObject> {
     None
 }
 
-/// `_dl_find_object` knows no object, not even ours: a static program. Such a one has one object, which
+/// `_dl_find_object` does not know our own object, or not whole: a static program. Such a one has one object, which
 /// the other way finds.
 static STATIC: AtomicBool = AtomicBool::new(false);
 
 /// Finds out how to ask for objects. Once, before the first.
 pub(crate) fn init() {
-    if object(init as *const () as usize).is_none() {
+    // (glibc's finds one in a static program too, but with its text segment only.)
+    if object(init as *const () as usize).is_none_or(|own| own.header().is_none()) {
         STATIC.store(true, Ordering::Relaxed);
     }
 }
