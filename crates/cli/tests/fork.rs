@@ -45,6 +45,25 @@ fn a_child_never_hangs_without_the_launcher_either() {
 }
 
 #[test]
+fn a_child_that_starts_a_thread_at_once_keeps_its_own_blocks() {
+    let recording = record(program("thread_in_child.c"), NONE);
+    let children = recording.children();
+    assert_eq!(children.len(), 1);
+    assert_eq!(children[0].total("threads"), 2);
+    assert_eq!(children[0].total("frees_remote"), 0);
+    assert!(children[0].total("frees_home") >= 21);
+}
+
+#[test]
+fn a_child_whose_only_thread_ends_leaves_the_parents_counts_alone() {
+    let recording = record(program("thread_ends_in_child.c"), NONE);
+    assert_eq!(recording.ran.out(), "done\n");
+    let report = recording.report();
+    assert_eq!(report.total("frees_remote"), 1000);
+    assert_eq!(report.total("threads"), 2);
+}
+
+#[test]
 fn threads_that_fork_all_at_once_get_working_children() {
     let recording = record(program("forking_threads.c"), NONE);
     assert_eq!(recording.ran.out(), "32 children ended well\n");

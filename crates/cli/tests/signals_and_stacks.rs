@@ -86,6 +86,19 @@ fn coroutine_stacks_come_and_go() {
 }
 
 #[test]
+fn a_coroutine_stack_above_the_threads_own_may_go() {
+    for stacks in ["auto", "fp", "dwarf"] {
+        let recording = record_with(
+            &["--stacks", stacks],
+            program("unmapped_stack.c"),
+            NONE,
+            |run| run,
+        );
+        assert_eq!(recording.ran.out(), "alive\n", "{stacks}");
+    }
+}
+
+#[test]
 fn handlers_on_an_alternate_stack_may_allocate() {
     unharmed(&program("alternate_stack.c"), |report| {
         assert!(report.total("frees_home") >= 503);
