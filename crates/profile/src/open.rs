@@ -201,6 +201,16 @@ impl Profile {
         &self.warnings
     }
 
+    /// True where pages are missing or damaged, so that counts may be.
+    pub(crate) fn incomplete(&self) -> bool {
+        self.warnings.iter().any(|w| match w.kind {
+            WarningKind::Truncated { .. }
+            | WarningKind::Damaged { .. }
+            | WarningKind::PageCountUnknown => true,
+            WarningKind::Full => false,
+        })
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, status};
 use crate::{size, terminal};
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use homefree_profile::report::{By, Format};
 use homefree_profile::{Options, Profile, ProgressEvent, Regex, TextStyle};
@@ -23,7 +24,7 @@ pub struct Report {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Rows at most; in JSON flows at most. [default: 20; all in JSON]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     top: Option<usize>,
     /// What a row stands for
     #[arg(long, value_name = "WHAT", default_value = "flow")]
@@ -184,6 +185,15 @@ impl Bar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_rows_at_all_are_a_usage_error() {
+        use clap::Parser;
+        let parse =
+            |top| crate::command::Cli::try_parse_from(["homefree", "report", "--top", top, "x"]);
+        assert_eq!(parse("0").unwrap_err().exit_code(), 2);
+        assert!(parse("1").is_ok());
+    }
 
     #[test]
     fn a_file_that_is_no_profile_is_named() {

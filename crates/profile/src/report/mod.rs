@@ -16,6 +16,7 @@ use regex::Regex;
 use rows::Row;
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 pub use text::TextStyle;
 pub use totals::{Errors, Totals};
@@ -107,6 +108,8 @@ struct Input {
     labels: Vec<String>,
     ended: bool,
     truncated: bool,
+    /// Pages are missing or damaged.
+    incomplete: bool,
     start_realtime_ns: u64,
     duration_ns: u64,
     sample_bytes: u64,
@@ -137,7 +140,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Merges, resolves what will be shown, and ranks.
+    /// Merges, resolves what will be shown, and ranks. A profile that is given twice (or a copy of it) is
+    /// counted once, with a warning.
     ///
     /// # Errors
     /// [`ReportError::NoProfiles`]. Files with symbols that cannot be read are not errors; the report
@@ -154,15 +158,28 @@ impl Report {
         let mut symbolizer = Symbolizer::default();
         let (mut inputs, mut warnings) = (Vec::new(), Vec::new());
         let total = profiles.len();
+        let mut read: HashMap<u64, PathBuf> = HashMap::new();
         for (done, profile) in profiles.into_iter().enumerate() {
             progress(ProgressEvent::Merging { done, total });
+            let (id, path) = (profile.header.id, profile.path());
+            match read.get(&id).filter(|_| id != 0) {
+                Some(first) => {
+                    warnings.push(format!(
+                        "{}: the same profile as {}, so it is counted once",
+                        path.display(),
+                        first.display()
+                    ));
+                    continue;
+                }
+                None => read.insert(id, path.to_owned()),
+            };
             merged.add(&profile, &mut symbolizer);
             warnings.extend(profile.warnings().iter().map(ToString::to_string));
             inputs.push(Input::new(&profile));
         }
         merged.tell_roles_apart();
 
-        let whole = inputs.iter().all(|i| i.ended && !i.truncated);
+        let whole = inputs.iter().all(|i| i.ended && !i.incomplete);
         let totals = Totals::of(&merged, whole, inputs.iter().any(|i| i.sample_bytes != 0));
         let mut report = Report {
             options: options.clone(),
@@ -282,6 +299,7 @@ impl Input {
             labels: tables.labels.clone(),
             ended: profile.ended(),
             truncated: profile.truncated,
+            incomplete: profile.incomplete(),
             start_realtime_ns: header.start_realtime_ns,
             duration_ns: profile.duration_ns(),
             sample_bytes: header.sample_bytes,

@@ -294,3 +294,95 @@ fn no_profile_is_an_error_with_advice() {
     let error = crate::Report::build(none, &Options::default(), &|_| {});
     assert!(error.is_err_and(|e| e.to_string().contains("homefree record")));
 }
+
+#[test]
+fn a_profile_given_twice_is_counted_once() {
+    let copy = Profile::read("copy.hfp".as_ref(), &server(1).finish()[..]).expect("opens");
+    let all = report(
+        vec![open(&server(1).finish()), copy, open(&server(2).finish())],
+        &Options::default(),
+    );
+    assert_eq!(all.totals().frees_remote, 2_000);
+    let said = all.warnings().iter().filter(|w| w.contains("copy.hfp"));
+    let said: Vec<_> = said.collect();
+    assert_eq!(
+        said,
+        ["copy.hfp: the same profile as server.hfp, so it is counted once"]
+    );
+    assert!(text(&all, 100).contains("2 profiles"));
+    // Without an id there is no telling.
+    let nameless = || {
+        let mut w = server(1);
+        w.header.id = 0;
+        open(&w.finish())
+    };
+    let both = report(vec![nameless(), nameless()], &Options::default());
+    assert_eq!(both.totals().frees_remote, 2_000);
+}
+
+#[test]
+fn a_mixture_of_sampled_and_exact_profiles_says_so() {
+    let mut sampled = server(2);
+    sampled.header.sample_bytes = 64 << 10;
+    let profiles = vec![open(&server(1).finish()), open(&sampled.finish())];
+    let text = text(&report(profiles, &Options::default()), 100);
+    assert!(text.contains("1 of 2 sampled, every 64.0 KiB"), "{text}");
+}
+
+#[test]
+fn a_duration_that_may_be_longer_says_so() {
+    let says = |w: crate::synthetic::Writer| {
+        text(&report(vec![open(&w.finish())], &Options::default()), 100)
+    };
+    assert!(says(server(1)).contains("pid 1 · 12 s"));
+    let mut killed = server(1);
+    killed.header.state = homefree_wire::state::RUNNING;
+    assert!(says(killed).contains("pid 1 · ≥ 12 s"));
+}
+
+/// A profile with allocations, all freed at home.
+fn homely() -> crate::synthetic::Writer {
+    let mut w = crate::synthetic::Writer::new(4);
+    w.role(MAIN, role_kind::MAIN, "homely", 0);
+    let stack = w.stack(&[0x10_0100]);
+    let main = w.thread(MAIN);
+    w.allocated(main, stack, 5, 5, 8);
+    w
+}
+
+#[test]
+fn nothing_freed_away_from_home_is_said_only_where_it_is_known() {
+    const NONE: &str = "No memory was freed away from home.";
+    let says = |profile, options: &Options| text(&report(vec![profile], options), 100);
+    let all = Options::default();
+    let whole = homely().finish();
+    assert!(says(open(&whole), &all).contains(NONE));
+
+    let cut = says(open(&whole[..whole.len() - 10]), &all);
+    assert!(!cut.contains(NONE), "{cut}");
+    assert!(cut.contains("none in the part that could be read"), "{cut}");
+    let mut damaged = whole.clone();
+    let last = damaged.len() - homefree_wire::PAGE;
+    damaged[last..last + 4].fill(0xee);
+    let damaged = says(open(&damaged), &all);
+    assert!(!damaged.contains(NONE), "{damaged}");
+    assert!(damaged.contains("frees may be missing"), "{damaged}");
+
+    let mut lost = homely();
+    lost.bank(BankValue {
+        state: bank::LIVE,
+        role: MAIN,
+        lost: 3,
+        lost_remote: 3,
+        ..BankValue::default()
+    });
+    let lost = says(open(&lost.finish()), &all);
+    assert!(lost.contains("No remote free has a site"), "{lost}");
+
+    let no_row = Options {
+        top: Some(0),
+        ..Options::default()
+    };
+    let no_row = says(open(&server(1).finish()), &no_row);
+    assert!(!no_row.contains(NONE), "{no_row}");
+}

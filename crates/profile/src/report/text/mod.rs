@@ -90,7 +90,9 @@ impl Page<'_> {
                 };
                 let mut facts = vec![format!("pid {}", one.pid)];
                 if one.duration_ns > 0 {
-                    facts.push(duration(one.duration_ns as f64));
+                    // Who was killed, or still runs, has run on after the clock was last read.
+                    let least = if one.ended { "" } else { "≥ " };
+                    facts.push(format!("{least}{}", duration(one.duration_ns as f64)));
                 }
                 (title.clone(), facts)
             }
@@ -104,10 +106,7 @@ impl Page<'_> {
                 )
             }
         };
-        match inputs.iter().map(|i| i.sample_bytes).max() {
-            Some(0) | None => facts.push("every event".into()),
-            Some(n) => facts.push(format!("one sample every {}", bytes(n))),
-        }
+        facts.push(sampling(inputs.iter().map(|i| i.sample_bytes)));
         lines.push(self.paint(BOLD, &cut_middle(&title, self.columns)));
         for line in wrap(&facts.join(" · "), self.columns) {
             lines.push(self.paint(DIM, &line));
@@ -255,10 +254,12 @@ impl Page<'_> {
     }
 
     fn why_not_exit(&self) -> String {
-        let cut = self.report.inputs.iter().any(|i| i.truncated);
-        if cut {
+        let inputs = &self.report.inputs;
+        if inputs.iter().any(|i| i.truncated) {
             "(still live when the recording stopped: the profile is cut, frees may be missing)"
                 .into()
+        } else if inputs.iter().any(|i| i.incomplete) {
+            "(the profile is damaged: frees may be missing)".into()
         } else {
             "(still live when the recording stopped: the program runs, or was killed)".into()
         }
@@ -319,10 +320,48 @@ impl Page<'_> {
     }
 }
 
+/// Which events were recorded, from each input's mean bytes between samples.
+fn sampling(inputs: impl Iterator<Item = u64> + Clone) -> String {
+    let sampled = inputs.clone().filter(|&n| n != 0);
+    let (Some(least), Some(most)) = (sampled.clone().min(), sampled.clone().max()) else {
+        return "every event".into();
+    };
+    let every = if least == most {
+        bytes(least)
+    } else {
+        format!("{} to {}", bytes(least), bytes(most))
+    };
+    match (sampled.count(), inputs.count()) {
+        (some, all) if some < all => format!("{some} of {all} sampled, every {every}"),
+        _ => format!("one sample every {every}"),
+    }
+}
+
 fn percent(part: f64) -> String {
     if part >= 0.0995 {
         format!("{:.0}%", part * 100.0)
     } else {
         format!("{:.1}%", part * 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sampling;
+
+    #[test]
+    fn inputs_that_are_sampled_are_told_from_those_that_are_not() {
+        let says = |inputs: &[u64]| sampling(inputs.iter().copied());
+        assert_eq!(says(&[0, 0]), "every event");
+        assert_eq!(says(&[65_536, 65_536]), "one sample every 64.0 KiB");
+        assert_eq!(
+            says(&[65_536, 1_024]),
+            "one sample every 1.0 KiB to 64.0 KiB"
+        );
+        let mut mixed = [0; 13];
+        mixed[7] = 65_536;
+        assert_eq!(says(&mixed), "1 of 13 sampled, every 64.0 KiB");
+        mixed[8] = 524_288;
+        assert_eq!(says(&mixed), "2 of 13 sampled, every 64.0 KiB to 512.0 KiB");
     }
 }

@@ -13,7 +13,7 @@ impl Page<'_> {
     pub(super) fn table(&self, lines: &mut Vec<String>) {
         let report = self.report;
         if report.rows.is_empty() {
-            lines.push(self.nothing());
+            lines.extend(wrap(&self.nothing(), self.columns));
             lines.push(String::new());
             return;
         }
@@ -108,11 +108,20 @@ impl Page<'_> {
     }
 
     fn nothing(&self) -> String {
-        if self.filtered() && self.report.totals().frees_remote > 0 {
-            "No flow matches the filters.".into()
-        } else {
-            "No memory was freed away from home.".into()
+        let report = self.report;
+        if report.totals().frees_remote > 0 {
+            let why = match report.matched {
+                0 if self.filtered() => "No flow matches the filters.",
+                // Those without room in the file.
+                0 => "No remote free has a site in the profile.",
+                _ => "No row was asked for.",
+            };
+            return why.into();
         }
+        if report.inputs.iter().any(|i| i.incomplete) {
+            return "Memory freed away from home: none in the part that could be read.".into();
+        }
+        "No memory was freed away from home.".into()
     }
 
     fn heads(&self) -> &'static [&'static str] {
