@@ -160,6 +160,17 @@ fn an_existing_file_is_never_overwritten() {
 }
 
 #[test]
+fn an_output_that_names_no_file_is_a_usage_error() {
+    for output in ["new/", "missing/dir/", ".", ".."] {
+        let recording = record_with(&["-o", output], program("allocate.c"), NONE, |run| run);
+        let said = recording.ran.err();
+        assert_eq!(recording.ran.code(), 2, "{output}: {said}");
+        assert!(said.contains("HOMEFREE_DIR"), "{said}");
+        assert!(recording.ran.out().is_empty(), "the program ran");
+    }
+}
+
+#[test]
 fn default_names_never_collide() {
     let dir = tempfile::tempdir().expect("a directory");
     for _ in 0..3 {

@@ -21,12 +21,13 @@ Examples:
 
 const STATUS: &str = "\
 Variables (all optional):
-  HOMEFREE_OUTPUT        absolute path of the first process's profile
+  HOMEFREE_OUTPUT        path of the first process's profile
   HOMEFREE_DIR           folder for profiles; the current one if unset
   HOMEFREE_STACKS        auto, fp, dwarf or none
   HOMEFREE_DEPTH         frames kept of a stack, 1 to 128; 64 if unset
   HOMEFREE_FREE_STACKS   cross or all
   HOMEFREE_SAMPLE        mean bytes between samples; every event if unset
+  HOMEFREE_CHILDREN      follow or ignore: processes that the program starts
 
 Exit status:
   0  the path was printed

@@ -35,7 +35,7 @@ pub struct Record {
     #[arg(long, value_name = "WHICH")]
     free_stacks: Option<FreeStacks>,
     /// Record only a sample, one event in SIZE bytes on average; the report then gives the error of
-    /// each figure. 0 records everything. [default: 0]
+    /// the counts of allocations and frees. 0 records everything. [default: 0]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     sample: Option<u64>,
     /// Record the processes that the program starts, too, or the program alone. [default: follow]
@@ -83,7 +83,7 @@ const STATUS: &str = "\
 Exit status:
   The program's own, or 128 + N where signal N ended it. Of homefree itself:
   1    the launcher failed
-  2    the command line is wrong, or -o FILE exists; nothing was run
+  2    the command line is wrong, or -o FILE exists or names no file; nothing was run
   3    not recorded: the program was not run because it cannot be (static, setuid, another
        architecture, an allocator of its own), or it ended with 0 and the recorder was not in it
   126  CMD was found but cannot run

@@ -63,14 +63,20 @@ fn lines(out: &mut String, recording: &Recording, folder: &Path) -> std::fmt::Re
     if let Ending::Signal(signal) = recording.ending {
         writeln!(out, "homefree: the program was ended by {}", name(signal))?;
     }
+    let remote = match frees {
+        0 => "no frees".into(),
+        _ => format!(
+            "{} of {} on another thread ({})",
+            size::count(c.frees_remote),
+            size::many(frees, "free"),
+            size::share(c.frees_remote, frees),
+        ),
+    };
     writeln!(
         out,
-        "homefree: {} by {}, {} of {} on another thread ({})",
+        "homefree: {} by {}, {remote}",
         size::many(c.allocations, "allocation"),
         size::many(c.threads, "thread"),
-        size::count(c.frees_remote),
-        size::many(frees, "free"),
-        size::share(c.frees_remote, frees),
     )?;
     if c.full > 0 {
         writeln!(
@@ -180,6 +186,14 @@ mod tests {
             "homefree: 1,000 allocations by 1 thread, 250 of 1,000 frees on another thread (25.0%)\n\
              homefree: see it: homefree report 'a b.hfp'\n"
         );
+    }
+
+    #[test]
+    fn no_frees_are_no_share_of_anything() {
+        let mut idle = recording(&["/w/x.hfp"]);
+        (idle.counters.frees_home, idle.counters.frees_remote) = (0, 0);
+        let text = summary(&idle, Path::new("/w"));
+        assert!(text.contains("by 1 thread, no frees\n"), "{text}");
     }
 
     #[test]
