@@ -76,7 +76,8 @@ fn page(command: clap::Command, name: String) -> Vec<u8> {
         .after_help(None::<&str>)
         .after_long_help(None::<&str>)
         .display_name(name);
-    let man = clap_mangen::Man::new(command);
+    let man =
+        clap_mangen::Man::new(command).source(concat!("homefree ", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
     // Writing to memory cannot fail.
     let _ = man.render(&mut page);
@@ -138,6 +139,8 @@ mod tests {
             .find(|(name, _)| name == "homefree-record.1")
             .unwrap();
         let text = String::from_utf8_lossy(page);
+        let foot = concat!("\"homefree ", env!("CARGO_PKG_VERSION"), "\"");
+        assert!(text.contains(foot), "{text}");
         assert!(!text.contains(".SH EXTRA"), "{text}");
         assert!(text.contains(".SH \"EXAMPLES\""), "{text}");
         assert!(text.contains(".SH \"EXIT STATUS\""), "{text}");

@@ -9,6 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const NO_LINES: &str = "no debug information, so functions have no lines and inlined ones are not told apart; build with -g or install debug symbols";
 
+const STRIPPED: &str =
+    "stripped, so its symbols are missing; install debug symbols for it and report again";
+const STRIPPED_SEVERAL: &str =
+    "stripped, so their symbols are missing; install debug symbols for them and report again";
+
 /// Modules named in one sentence.
 const MODULES_NAMED: usize = 6;
 
@@ -75,6 +80,11 @@ impl Report {
         by_reason
             .into_iter()
             .map(|(reason, modules)| {
+                // The other reasons name a path, and so one module.
+                let reason = match reason.as_str() {
+                    STRIPPED if modules.len() > 1 => STRIPPED_SEVERAL,
+                    one => one,
+                };
                 let more = modules.len().saturating_sub(MODULES_NAMED);
                 let mut modules: Vec<_> = modules.into_iter().take(MODULES_NAMED).collect();
                 if more > 0 {
@@ -135,9 +145,7 @@ impl Report {
 fn why_nameless(known: Known, module: &Module) -> Option<String> {
     let path = crate::symbols::undeleted(&module.path);
     Some(match known {
-        Known::Exported => {
-            "stripped, so its symbols are missing; install debug symbols for it and report again".into()
-        }
+        Known::Exported => STRIPPED.into(),
         Known::NoFile => format!("{path} is not there any more, so its symbols are missing"),
         Known::OtherBuild => format!(
             "{path} is not the build that was recorded, so its symbols are not used; put the recorded build back, or record again"
