@@ -161,13 +161,19 @@ fn an_existing_file_is_never_overwritten() {
 
 #[test]
 fn an_output_that_names_no_file_is_a_usage_error() {
+    let dir = tempfile::tempdir().expect("a directory");
     for output in ["new/", "missing/dir/", ".", ".."] {
-        let recording = record_with(&["-o", output], program("allocate.c"), NONE, |run| run);
-        let said = recording.ran.err();
-        assert_eq!(recording.ran.code(), 2, "{output}: {said}");
-        assert!(said.contains("HOMEFREE_DIR"), "{said}");
-        assert!(recording.ran.out().is_empty(), "the program ran");
+        let ran = Run::new(homefree())
+            .args(["record", "-o", output, "--"])
+            .arg(program("allocate.c"))
+            .dir(dir.path())
+            .run();
+        assert_eq!(ran.code(), 2, "{output}: {}", ran.err());
+        assert!(ran.err().contains("HOMEFREE_DIR"), "{}", ran.err());
+        assert!(ran.out().is_empty(), "the program ran");
     }
+    let left = std::fs::read_dir(dir.path()).expect("the directory");
+    assert_eq!(left.count(), 0, "something was left");
 }
 
 #[test]
