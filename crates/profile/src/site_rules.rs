@@ -33,6 +33,9 @@ pub(crate) const FUNCTIONS: &[(Kind, Rule)] = &[
     // What starts and ends programs and threads; static programs have it in a module of their own.
     (Never, Is("_start")),
     (Never, Starts("_dl_start")),
+    (Never, Is("_dl_init")),
+    (Never, Is("_dl_fini")),
+    (Never, Is("_dl_call_fini")),
     (Never, Starts("__libc_start_main")),
     (Never, Starts("__libc_start_call_main")),
     (Never, Starts("__libc_csu_init")),
@@ -242,7 +245,8 @@ pub(crate) const FILES: &[(Kind, &str)] = &[
 
 /// What a function is, by its name.
 pub(crate) fn of_function(whole: &str) -> Kind {
-    let name = subject(whole);
+    // glibc's debug information has its internal aliases: `__GI_exit`.
+    let name = subject(whole.strip_prefix("__GI_").unwrap_or(whole));
     let bare = name.split(['.', '(']).next().unwrap_or(name);
     let meets = |rule: &Rule| match *rule {
         Is(text) => bare == text,
@@ -364,6 +368,10 @@ mod tests {
             (Never, "__clone_internal"),
             (Never, "__run_exit_handlers"),
             (Never, "exit"),
+            (Never, "__GI_exit"),
+            (Never, "__GI___clone3"),
+            (Never, "_dl_fini"),
+            (Allocator, "__GI___libc_free"),
             (Never, "call_init.part.0"),
             (Never, "_dl_start_user"),
             (Never, "__libc_csu_init"),
