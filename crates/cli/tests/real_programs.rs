@@ -213,7 +213,7 @@ unchanged! {
     java_version: "java", ["--version"], 2;
     jq: "jq", ["-c", "group_by(.tag) | map({tag: .[0].tag, n: length})", "in/table.json"], 1;
     ls: "ls", ["-R", "in"], 1;
-    make: "make", ["-j2", "-f", "in/Makefile", "-O"], 1;
+    make: "make", ["-j1", "-f", "in/Makefile", "-O"], 1;
     node: "node", ["in/work.js"], 4;
     od: "od", ["-x", "in/numbers.txt"], 1;
     openssl: "openssl", ["dgst", "-sha256", "in/words.txt"], 1;

@@ -6,10 +6,14 @@
 //! to `malloc`: handlers, exceptions and replaced operators stay as they are. If that calls `malloc`, the
 //! block is recorded there, with the stack of the operator's caller; else here, after it has returned.
 //!
-//! One short cut: where the next operators are the standard ones of libstdc++ or libc++ and nothing in
-//! the program replaces an operator, `malloc` or `free`, what they do is known: the C function, and a
-//! handler or an exception if it fails. Then the C function is called at once and the operator only if
-//! that fails.
+//! What comes next is decided once, at start-up: later a look-up would wait for the loader's lock, which
+//! another thread may hold while it waits for this one, and what was found could be unloaded. Where no
+//! C++ runtime is there by then (a C program that opens C++ plug-ins), operators are what the standard
+//! ones are, `malloc` and `free`; only one that fails looks for the runtime that is to throw.
+//!
+//! One short cut: where all operators behind us are standard and nothing in the program replaces one of
+//! them, `malloc` or `free`, what they do is known: the C function, and a handler or an exception if it
+//! fails. Then the C function is called at once and the operator only if that fails.
 //!
 //! An exception passes through the stub of `operator new`, which therefore is assembly with its own
 //! call-frame information and keeps nothing that would have to be undone.
@@ -18,7 +22,7 @@ use crate::next::{self, NEXT, Ptr};
 use crate::{registers, slot};
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use homefree_record as record;
 
 /// Mangled names; `new` first, then `delete`.
@@ -53,27 +57,32 @@ const FIRST_ALIGNED: usize = 4;
 static FOUND: [AtomicPtr<c_void>; OPERATORS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; OPERATORS];
 
-/// The next operator, looked up at its first use: a C++ library may be loaded late.
+/// The operators behind us are known, or known not to be there.
+static DECIDED: AtomicBool = AtomicBool::new(false);
+
+/// The next operator, or what stands for it.
 #[inline(always)]
 fn operator(index: usize) -> *const c_void {
     let f = FOUND[index].load(Ordering::Relaxed);
-    if f.is_null() { look_up(index) } else { f }
+    if f.is_null() {
+        other_operator(index)
+    } else {
+        f
+    }
 }
 
 #[cold]
 #[inline(never)]
-fn look_up(index: usize) -> *const c_void {
-    next::prepare();
-    // One that was not found is looked for again more and more seldom: each time costs microseconds.
-    let misses = MISSES.fetch_add(1, Ordering::Relaxed) + 1;
-    if misses.is_power_of_two() {
-        record::quietly(slot(), find_all);
+fn other_operator(index: usize) -> *const c_void {
+    if !DECIDED.load(Ordering::Acquire) {
+        // A constructor of a library that is initialised before ours.
+        next::prepare();
+        decide();
+        let f = FOUND[index].load(Ordering::Relaxed);
+        if !f.is_null() {
+            return f;
+        }
     }
-    let f = FOUND[index].load(Ordering::Relaxed);
-    if !f.is_null() {
-        return f;
-    }
-    // No C++ runtime is loaded, so nobody can throw or catch: the C functions do, for now.
     match index {
         FIRST_DELETE.. => free_only as *const c_void,
         FIRST_ALIGNED.. => aligned_only as *const c_void,
@@ -81,36 +90,51 @@ fn look_up(index: usize) -> *const c_void {
     }
 }
 
-/// Times that an operator was asked for and not known.
-static MISSES: AtomicU32 = AtomicU32::new(0);
+/// Where a form that is missing behind us goes: to the one that the standard's own form of it calls.
+const INSTEAD: [usize; OPERATORS] = [
+    0, 0, 0, 1, 4, 4, 4, 5, 8, 8, 8, 9, 8, 9, 14, 14, 14, 15, 14, 15,
+];
 
-/// Looks the operators up while it is safe to, if a C++ runtime is there already. (A look-up that fails
-/// would leave a message for the program's next `dlerror`.)
-pub(crate) fn find() {
-    if next::standard_runtime_is_loaded() {
-        record::quietly(slot(), find_all);
+/// Looks the operators up, once.
+pub(crate) fn decide() {
+    if DECIDED.load(Ordering::Acquire) {
+        return;
     }
+    record::quietly(slot(), || {
+        // SAFETY: the calling thread's errno.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: as above.
+        let saved = unsafe { *errno };
+        // Without this one there is no runtime, or none that counts.
+        let any = !next::find(NAMES[0]).is_null();
+        for index in 0..OPERATORS {
+            if !any {
+                break;
+            }
+            let f = next::find(NAMES[index]);
+            let instead = FOUND[INSTEAD[index]].load(Ordering::Relaxed);
+            FOUND[index].store(if f.is_null() { instead } else { f }, Ordering::Relaxed);
+        }
+        STANDARD.store(all_standard(), Ordering::Relaxed);
+        DECIDED.store(true, Ordering::Release);
+        // SAFETY: as above.
+        unsafe { *errno = saved };
+    });
 }
 
-fn find_all() {
-    // SAFETY: the calling thread's errno.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    let saved = unsafe { *errno };
-    for (place, name) in FOUND.iter().zip(NAMES) {
-        let f = next::find_operator(name);
-        if f.is_null() {
-            // No runtime, or one from before that form was invented.
-            break;
+/// The operator that throws for `new` called at `pc`, after `malloc` failed: of the module that called or
+/// what that depends on. Waits for the loader; there is no memory left to lose.
+#[cold]
+fn throwing(index: usize, pc: usize) -> *const c_void {
+    record::quietly(slot(), || {
+        let f = next::find_for_module(pc, NAMES[index]);
+        let own = own_operators();
+        if f.is_null() || own.contains(&f.cast_const()) {
+            operator(index)
+        } else {
+            f
         }
-        place.store(f, Ordering::Relaxed);
-    }
-    let all = FOUND
-        .iter()
-        .all(|place| !place.load(Ordering::Relaxed).is_null());
-    STANDARD.store(all && all_standard(), Ordering::Relaxed);
-    // SAFETY: as above.
-    unsafe { *errno = saved };
+    })
 }
 
 /// The operators are the standard ones, see the top of this file.
@@ -124,9 +148,11 @@ fn all_standard() -> bool {
         let bound = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         bound.cast_const() == own
     };
-    FOUND
-        .iter()
-        .all(|place| next::is_standard_runtime(place.load(Ordering::Relaxed)))
+    let standard = |place: &AtomicPtr<c_void>| {
+        let f = place.load(Ordering::Relaxed);
+        f.is_null() || next::is_standard_runtime(f)
+    };
+    FOUND.iter().all(standard)
         && ours(c"malloc", crate::hooks::malloc as *const c_void)
         && ours(c"free", crate::hooks::free as *const c_void)
         && NAMES
@@ -174,9 +200,16 @@ unsafe extern "C" fn new_directly(size: usize, sp: *const usize, fp: usize, inde
 
 /// Before the next `operator new`: announces the call; returns the operator.
 unsafe extern "C" fn enter(index: usize, sp: *const usize, fp: usize) -> *const c_void {
-    let f = operator(index);
+    let mut f = operator(index);
     // SAFETY: the stub's own stack pointer at entry.
-    record::enter(slot(), unsafe { registers(sp, fp) });
+    let regs = unsafe { registers(sp, fp) };
+    // `malloc` stands in for a throwing operator, and has failed just now.
+    if f == malloc_only as *const c_void && index < 2 && STANDARD.load(Ordering::Relaxed) {
+        // Called by another operator, by a jump: for the program's call.
+        let [outer, sp, _] = slot().outer.get();
+        f = throwing(index, if sp == 0 { regs.pc } else { outer });
+    }
+    record::enter(slot(), regs);
     f
 }
 

@@ -11,7 +11,10 @@ extern "C" fn begin() {
     next::prepare();
     find_exits();
     crate::names::find();
-    crate::cxx::find();
+    crate::cxx::decide();
+    // What a failed look-up left.
+    // SAFETY: plain call.
+    record::quietly(slot(), || unsafe { libc::dlerror() });
     record::start(slot());
     record::name_allocator(NEXT.malloc.get() as usize);
 }

@@ -47,9 +47,9 @@ impl<F: Copy> Next<F> {
     }
 }
 
-/// Looks a name up behind us. Only for names that are there: a look-up that fails has the C library
-/// make a message, under locks that the program may hold.
-fn find(name: &CStr) -> *mut c_void {
+/// Looks a name up behind us. (A look-up that fails leaves a message for the next `dlerror`: at start-up
+/// only, and it is taken away there.)
+pub(crate) fn find(name: &CStr) -> *mut c_void {
     // SAFETY: a NUL-terminated name.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
@@ -180,30 +180,24 @@ pub(crate) fn prepare() {
     }
 }
 
-/// A C++ operator of the next library: by link order, else of a C++ runtime that was loaded out of the
-/// global scope. Null where there is none.
-#[cold]
-pub(crate) fn find_operator(name: &CStr) -> *mut c_void {
-    let f = find(name);
-    if !f.is_null() {
-        return f;
-    }
-    for library in [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"] {
-        // SAFETY: NUL-terminated names; RTLD_NOLOAD only finds what is loaded. The handle is kept: so is
-        // the library, whose code we point to.
-        let f = unsafe {
-            let handle = libc::dlopen(library.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
-            if handle.is_null() {
-                core::ptr::null_mut()
-            } else {
-                libc::dlsym(handle, name.as_ptr())
-            }
-        };
-        if !f.is_null() {
-            return f;
+/// A function as the module at an address would find it in what it was linked with. Null where it would
+/// not.
+pub(crate) fn find_for_module(address: usize, name: &CStr) -> *mut c_void {
+    // SAFETY: an all-zero result is a valid value, and any address may be asked for. RTLD_NOLOAD only
+    // finds what is loaded, which the module stays while it is being executed; the names are strings.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(address as *const c_void, &mut info) == 0 || info.dli_fname.is_null() {
+            return core::ptr::null_mut();
         }
+        let module = libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+        if module.is_null() {
+            return core::ptr::null_mut();
+        }
+        let f = libc::dlsym(module, name.as_ptr());
+        libc::dlclose(module);
+        f
     }
-    core::ptr::null_mut()
 }
 
 /// Whether a function is in one of the C++ runtimes whose operators are the standard ones.
