@@ -69,6 +69,11 @@ pub enum WarningKind {
     PageCountUnknown,
     /// The file could not grow any more while recording, so that later events at new sites were only counted.
     Full,
+    /// Events of threads for which there was no room: in none of the figures.
+    Unattached {
+        /// How many.
+        events: u64,
+    },
 }
 
 impl std::fmt::Display for Warning {
@@ -92,6 +97,10 @@ impl std::fmt::Display for Warning {
             WarningKind::Full => write!(
                 f,
                 "the file could not grow while recording (disk full?); later events at new sites are counted as lost"
+            ),
+            WarningKind::Unattached { events } => write!(
+                f,
+                "{events} events of threads for which the file had no room are in none of the figures"
             ),
         }
     }
@@ -178,6 +187,9 @@ impl Profile {
                 first: first_damaged,
             }),
             (header.full > 0).then_some(WarningKind::Full),
+            (header.unattached > 0).then_some(WarningKind::Unattached {
+                events: header.unattached,
+            }),
         ];
         let warnings = kinds
             .into_iter()
@@ -207,7 +219,7 @@ impl Profile {
             WarningKind::Truncated { .. }
             | WarningKind::Damaged { .. }
             | WarningKind::PageCountUnknown => true,
-            WarningKind::Full => false,
+            WarningKind::Full | WarningKind::Unattached { .. } => false,
         })
     }
 
