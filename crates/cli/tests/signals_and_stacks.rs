@@ -65,6 +65,25 @@ fn exceptions_pass_through() {
 }
 
 #[test]
+fn operators_of_late_plugins_neither_hang_nor_forget_to_throw() {
+    // With the C++ runtime beside the plug-in, and inside it.
+    for (name, flags) in [("dynamic", &[][..]), ("static", &["-static-libstdc++"][..])] {
+        let threads = plugin("plugin_with_thread.cpp", &format!("thread_{name}"), flags);
+        let memory = plugin(
+            "plugin_without_memory.cpp",
+            &format!("memory_{name}"),
+            flags,
+        );
+        let recording = record(program("run_plugin.c"), [&threads, &memory]);
+        assert_eq!(
+            recording.ran.out(),
+            "run\nnew[] threw\nnew threw\n",
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn longjmp_passes_through() {
     unharmed(&program("longjmp.c"), |report| {
         assert!(report.total("frees_home") >= 2 * 3000);
