@@ -77,7 +77,7 @@ fn operators_of_late_plugins_neither_hang_nor_forget_to_throw() {
         let recording = record(program("run_plugin.c"), [&threads, &memory]);
         assert_eq!(
             recording.ran.out(),
-            "run\nnew[] threw\nnew threw\n",
+            "run\nnew[] threw\naligned new[] threw\nnew threw\n",
             "{name}"
         );
     }

@@ -101,10 +101,6 @@ pub(crate) fn decide() {
         return;
     }
     record::quietly(slot(), || {
-        // SAFETY: the calling thread's errno.
-        let errno = unsafe { libc::__errno_location() };
-        // SAFETY: as above.
-        let saved = unsafe { *errno };
         // Without this one there is no runtime, or none that counts.
         let any = !next::find(NAMES[0]).is_null();
         for index in 0..OPERATORS {
@@ -117,8 +113,6 @@ pub(crate) fn decide() {
         }
         STANDARD.store(all_standard(), Ordering::Relaxed);
         DECIDED.store(true, Ordering::Release);
-        // SAFETY: as above.
-        unsafe { *errno = saved };
     });
 }
 
@@ -161,6 +155,7 @@ fn all_standard() -> bool {
             .all(|(name, own)| ours(name, own))
 }
 
+/// The standard operators ask for 1 byte where 0 are wanted.
 unsafe extern "C" fn malloc_only(size: usize) -> Ptr {
     // SAFETY: any size may be asked for.
     unsafe { NEXT.malloc.get()(size.max(1)) }
@@ -184,13 +179,27 @@ unsafe extern "C" fn free_only(p: Ptr) {
     unsafe { NEXT.free.get()(p) }
 }
 
-/// The short cut for `operator new` of a size: null where it is not to be taken or fails.
-unsafe extern "C" fn new_directly(size: usize, sp: *const usize, fp: usize, index: usize) -> Ptr {
-    if !STANDARD.load(Ordering::Relaxed) || index >= FIRST_ALIGNED {
+/// The short cut for `operator new`: null where it is not to be taken or fails.
+unsafe extern "C" fn new_directly(
+    size: usize,
+    sp: *const usize,
+    fp: usize,
+    index: usize,
+    align: usize,
+) -> Ptr {
+    if !STANDARD.load(Ordering::Relaxed) {
         return core::ptr::null_mut();
     }
-    // SAFETY: any size may be asked for; the standard operators ask for 1 byte where 0 are wanted.
-    let p = unsafe { NEXT.malloc.get()(size.max(1)) };
+    let p = if index < FIRST_ALIGNED {
+        // SAFETY: any size may be asked for.
+        unsafe { malloc_only(size) }
+    } else if FOUND[index].load(Ordering::Relaxed).is_null() {
+        // SAFETY: any size may be asked for.
+        unsafe { aligned_only(size, align) }
+    } else {
+        // How that runtime aligns is its own affair.
+        return core::ptr::null_mut();
+    };
     if !p.is_null() {
         // SAFETY: the stub's own stack pointer at entry.
         record::allocated(slot(), p as usize, size, unsafe { registers(sp, fp) });
@@ -203,8 +212,10 @@ unsafe extern "C" fn enter(index: usize, sp: *const usize, fp: usize) -> *const 
     let mut f = operator(index);
     // SAFETY: the stub's own stack pointer at entry.
     let regs = unsafe { registers(sp, fp) };
-    // `malloc` stands in for a throwing operator, and has failed just now.
-    if f == malloc_only as *const c_void && index < 2 && STANDARD.load(Ordering::Relaxed) {
+    // A C function stands in for a throwing operator, and has failed just now.
+    let throws = matches!(index, 0 | 1 | 4 | 5);
+    if throws && STANDARD.load(Ordering::Relaxed) && FOUND[index].load(Ordering::Relaxed).is_null()
+    {
         // Called by another operator, by a jump: for the program's call.
         let [outer, sp, _] = slot().outer.get();
         f = throwing(index, if sp == 0 { regs.pc } else { outer });
@@ -240,6 +251,7 @@ macro_rules! new {
                 ".cfi_adjust_cfa_offset 8",
                 "push rdx",
                 ".cfi_adjust_cfa_offset 8",
+                "mov r8, rsi",
                 "lea rsi, [rsp + 24]",
                 "mov rdx, rbp",
                 "mov ecx, {index}",

@@ -62,10 +62,10 @@ pub fn use_slot<A: Access>(far_apart: bool) {
     shadow::set_far_apart(far_apart);
 }
 
-/// Runs `f` with hooked calls made meanwhile passed through, not recorded.
+/// Runs `f` with hooked calls made meanwhile passed through, not recorded, and puts `errno` back.
 pub fn quietly<T>(slot: &Slot, f: impl FnOnce() -> T) -> T {
     let busy = slot.busy.replace(1);
-    let result = f();
+    let result = process::keep_errno(f);
     slot.busy.set(busy);
     result
 }

@@ -102,14 +102,15 @@ pub(crate) fn forked() -> bool {
 }
 
 /// Runs `f` and puts `errno` back.
-pub(crate) fn keep_errno(f: impl FnOnce()) {
+pub(crate) fn keep_errno<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: the calling thread's errno.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let saved = unsafe { *errno };
-    f();
+    let result = f();
     // SAFETY: as above.
     unsafe { *errno = saved };
+    result
 }
 
 #[cold]
