@@ -39,16 +39,15 @@ impl ExitHook {
         made
     }
 
-    /// Arms the hook for the calling thread. May allocate inside libc (keys past the first 32).
+    /// Arms the hook for the calling thread. May allocate inside libc (keys past the first 32). False where
+    /// there is no key, or libc has no memory for its value: the thread's end will not be told.
     ///
     /// # Safety
     /// `value` is what the destructor takes, for as long as the thread may run.
-    pub unsafe fn arm(&self, value: *mut c_void) {
+    pub unsafe fn arm(&self, value: *mut c_void) -> bool {
         let key = self.key.load(Ordering::Acquire);
-        if key != 0 {
-            // SAFETY: the key was made and not deleted; the value is the caller's promise.
-            unsafe { libc::pthread_setspecific(key - 1, value) };
-        }
+        // SAFETY: the key was made and not deleted; the value is the caller's promise.
+        key != 0 && unsafe { libc::pthread_setspecific(key - 1, value) } == 0
     }
 
     /// Deletes the key: threads that end later are not told. For the artifact's own unloading.
@@ -65,6 +64,17 @@ impl Default for ExitHook {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Has `before` called before every `fork` of this process, and after it `parent` or `child`, on the thread
+/// that forks. Registered for the life of the artifact (glibc drops it on `dlclose`).
+pub fn on_fork(
+    before: unsafe extern "C" fn(),
+    parent: unsafe extern "C" fn(),
+    child: unsafe extern "C" fn(),
+) -> bool {
+    // SAFETY: plain call; the handlers live as long as the artifact.
+    unsafe { libc::pthread_atfork(Some(before), Some(parent), Some(child)) == 0 }
 }
 
 /// Has `child` called in the child of every `fork` of this process. Registered for the life of the

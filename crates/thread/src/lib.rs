@@ -7,8 +7,9 @@
 //! * [`slot`]: one const-initialised thread-local without a destructor, readable before `main`, inside
 //!   `dlopen`, in other thread-locals' destructors and after ours has run. On x86-64 it is reached by
 //!   the initial-exec model or by a TLS descriptor, as the artifact needs; elsewhere by `thread_local!`.
+//! * [`counter`]: the ledger's slot in the same manner, with the one add and one branch that it is for.
 //! * [`ExitHook`]: a pthread key that re-arms itself, so that it runs as late as keys can.
-//! * [`on_fork_child`]: the child side of `fork`.
+//! * [`on_fork`], [`on_fork_child`]: the sides of `fork`.
 //! * [`ThreadTable`]: ids that are never used twice, with one word each.
 //! * [`fold_role`]: `rpc-worker-17` → `rpc-worker-*`.
 //! * [`Lock`]: for slow paths; never allocates, can be forced open in fork's child.
@@ -25,6 +26,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod counter;
 mod exit;
 mod lock;
 mod role;
@@ -32,7 +34,7 @@ pub mod slot;
 pub mod sys;
 mod table;
 
-pub use exit::{ExitHook, ROUNDS, on_fork_child};
+pub use exit::{ExitHook, ROUNDS, on_fork, on_fork_child};
 pub use lock::{Lock, LockGuard};
 pub use role::fold_role;
 pub use slot::Slot;

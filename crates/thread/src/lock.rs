@@ -55,11 +55,21 @@ impl<T> Lock<T> {
             .then(|| LockGuard { lock: self })
     }
 
+    /// The value, for a thread that holds the lock without a guard: over a fork.
+    ///
+    /// # Safety
+    /// The calling thread took the lock and has forgotten the guard.
+    pub unsafe fn value_of_holder(&self) -> &T {
+        // SAFETY: the lock keeps all others out.
+        unsafe { &*self.value.get() }
+    }
+
     /// Opens the lock in fork's child, whoever held it. True if it was held: then the value may be
     /// half changed.
     ///
     /// # Safety
-    /// Only where no other thread exists and the caller holds no guard.
+    /// Only where no other thread exists and the caller holds no guard, or by a thread that took the lock
+    /// and has forgotten the guard.
     pub unsafe fn force_open(&self) -> bool {
         self.held.swap(0, Ordering::AcqRel) != 0
     }

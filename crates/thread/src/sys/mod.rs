@@ -6,6 +6,7 @@ mod raw;
 
 use core::ffi::CStr;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicU32;
 use raw::syscall;
 
 /// A failed call's error number (`libc::ENOSPC` …), positive.
@@ -392,6 +393,29 @@ pub fn sleep(nanoseconds: i64) {
     let time = [0, nanoseconds];
     // SAFETY: the kernel reads the two words of a timespec.
     let _ = unsafe { syscall(libc::SYS_nanosleep, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Waits until the word is not `seen` any more and it is woken ([`wake`]), at most so many nanoseconds. May
+/// return early.
+pub fn wait(word: &AtomicU32, seen: u32, nanoseconds: i64) {
+    let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
+    let operation = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let (word, time) = (word.as_ptr() as usize, time.as_ptr() as usize);
+    // SAFETY: the kernel reads the word and the two words of a timespec.
+    let _ = unsafe {
+        syscall(
+            libc::SYS_futex,
+            [word, operation, seen as usize, time, 0, 0],
+        )
+    };
+}
+
+/// Wakes all who wait for the word.
+pub fn wake(word: &AtomicU32) {
+    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let (word, all) = (word.as_ptr() as usize, i32::MAX as usize);
+    // SAFETY: wakes threads; nothing is read or written.
+    let _ = unsafe { syscall(libc::SYS_futex, [word, operation, all, 0, 0, 0]) };
 }
 
 /// The calling thread's name, without the NUL.

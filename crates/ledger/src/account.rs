@@ -1,0 +1,334 @@
+//! A thread's account: what its slot counted, taken over from time to time.
+
+use crate::pool::Pooled;
+use crate::scope::ScopeNode;
+use crate::shared::{SHARED, Sums};
+use crate::{limit, margin};
+use core::cell::Cell;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use homefree_thread::counter::CounterSlot;
+use homefree_thread::sys;
+
+/// Scopes that a thread can have entered at once.
+pub(crate) const SCOPES: usize = 16;
+
+/// What the ledger knows of a living thread. Written by its thread; read by others under the registry's lock,
+/// with `turn` telling whether it was being written.
+#[repr(C, align(128))]
+pub(crate) struct Account {
+    /// The thread's counters. Set and cleared under the registry's lock.
+    slot: Cell<*const CounterSlot>,
+    /// The next and the previous of the registry's list, or the next free one.
+    pub(crate) next: Cell<*mut Account>,
+    pub(crate) previous: Cell<*mut Account>,
+    /// The kernel's id.
+    pub(crate) tid: AtomicU32,
+    /// Rounds of the exit hook so far.
+    pub(crate) rounds: AtomicU32,
+    /// Odd while the sums and the credits change.
+    turn: AtomicU32,
+    /// Not zero while the thread settles.
+    busy: AtomicU32,
+    /// Taken over from the slot.
+    allocated: AtomicU64,
+    freed: AtomicU64,
+    /// Credits last given: with the slot's words, what has been counted since.
+    credit: AtomicI64,
+    free_credit: AtomicI64,
+    /// Taken over, but not in the balance yet.
+    pending: AtomicI64,
+    /// How much of `limit`'s room the credit has.
+    granted: AtomicI64,
+    /// The margin in force.
+    margin: AtomicI64,
+    /// Scopes that the thread is in, the innermost last. For its thread only.
+    scopes: [AtomicPtr<ScopeNode>; SCOPES],
+    depth: AtomicU32,
+}
+
+// SAFETY: all zero bytes are valid for cells of pointers and atomics.
+unsafe impl Pooled for Account {
+    fn link(&self) -> &Cell<*mut Self> {
+        &self.next
+    }
+}
+
+/// A word of a slot, as an atomic.
+fn word(cell: &Cell<i64>) -> &AtomicI64 {
+    // SAFETY: same size and alignment; others only read it, atomically. The thread's own adds are single
+    // instructions on it.
+    unsafe { AtomicI64::from_ptr(cell.as_ptr()) }
+}
+
+fn events(cell: &Cell<u64>) -> u64 {
+    // SAFETY: as in `word`.
+    unsafe { AtomicU64::from_ptr(cell.as_ptr()) }.load(Ordering::Relaxed)
+}
+
+/// Marks the account as being settled until dropped.
+pub(crate) struct Settling<'a>(&'a Account);
+
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
+        self.0.busy.store(0, Ordering::Release);
+    }
+}
+
+impl Account {
+    /// Makes a fresh one of whatever it was before. Under the registry's lock, before it is in the list.
+    pub(crate) fn open(&self, slot: &CounterSlot) {
+        self.slot.set(slot);
+        self.tid.store(sys::thread_id(), Ordering::Relaxed);
+        self.rounds.store(0, Ordering::Relaxed);
+        for place in [&self.allocated, &self.freed] {
+            place.store(0, Ordering::Relaxed);
+        }
+        for place in [
+            &self.credit,
+            &self.free_credit,
+            &self.pending,
+            &self.granted,
+            &self.margin,
+        ] {
+            place.store(0, Ordering::Relaxed);
+        }
+        self.depth.store(0, Ordering::Relaxed);
+    }
+
+    /// The thread's counters.
+    ///
+    /// # Safety
+    /// By the thread itself, or under the registry's lock while the account is in the list.
+    pub(crate) unsafe fn slot(&self) -> &CounterSlot {
+        // SAFETY: set by `open`; the thread clears it from the list before its storage goes.
+        unsafe { &*self.slot.get() }
+    }
+
+    /// Begins to settle. `None` where this thread is at it already (this is a signal handler's call), and
+    /// while another thread forks, whose child must not find it half done.
+    pub(crate) fn begin(&self) -> Option<Settling<'_>> {
+        if self.busy.swap(1, Ordering::SeqCst) != 0 {
+            return None;
+        }
+        let settling = Settling(self);
+        (!crate::registry::another_forks(self.slot.get())).then_some(settling)
+    }
+
+    /// Whether its thread is settling. Once a fork is announced, one that is not will not begin.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst) != 0
+    }
+
+    /// Takes over what the slot counted and `more`, which it did not, and gives it new credit. By its thread.
+    pub(crate) fn rebase(&self, _: &Settling<'_>, more: &Sums) {
+        // SAFETY: by the thread itself.
+        let slot = unsafe { self.slot() };
+        self.turn
+            .store(self.turn.load(Ordering::Relaxed) | 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        // With no credit a handler of a signal that comes now finds nothing to add to, and asks.
+        let old = |place: &Cell<i64>, credit: &AtomicI64| {
+            (word(place).swap(0, Ordering::Relaxed) + credit.load(Ordering::Relaxed)) as u64
+        };
+        let allocated = old(&slot.allocated, &self.credit).wrapping_add(more.allocated);
+        let freed = old(&slot.freed, &self.free_credit).wrapping_add(more.freed);
+        for (cell, more) in [
+            (&slot.allocations, more.allocations),
+            (&slot.frees, more.frees),
+        ] {
+            cell.set(cell.get().wrapping_add(more));
+        }
+        let add = |place: &AtomicU64, more: u64| {
+            place.store(
+                place.load(Ordering::Relaxed).wrapping_add(more),
+                Ordering::Relaxed,
+            );
+        };
+        add(&self.allocated, allocated);
+        add(&self.freed, freed);
+        self.attribute(allocated, freed);
+
+        let margin = margin::of_a_thread(self.depth.load(Ordering::Relaxed) != 0);
+        let pending = self.pending.load(Ordering::Relaxed) + (allocated.wrapping_sub(freed)) as i64;
+        // Under a limit the room is counted from the balance, which therefore is kept up to date.
+        let keep = !limit::is_set() && pending.abs() < margin / 2;
+        if !keep && pending != 0 {
+            SHARED.settle(pending);
+        }
+        let pending = if keep { pending } else { 0 };
+        let granted = limit::exchange(
+            self.granted.load(Ordering::Relaxed),
+            margin - pending,
+            SHARED.balance.load(Ordering::Relaxed),
+        );
+        let credit = granted.unwrap_or(margin - pending);
+        let free_credit = margin + pending;
+        self.pending.store(pending, Ordering::Relaxed);
+        self.granted.store(granted.unwrap_or(0), Ordering::Relaxed);
+        self.set_margin(margin);
+        self.credit.store(credit, Ordering::Relaxed);
+        self.free_credit.store(free_credit, Ordering::Relaxed);
+        word(&slot.allocated).store(-credit, Ordering::Relaxed);
+        word(&slot.freed).store(-free_credit, Ordering::Relaxed);
+        // Odd to even: the next turn.
+        self.turn.store(
+            self.turn.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Release,
+        );
+    }
+
+    fn set_margin(&self, margin: i64) {
+        let old = self.margin.load(Ordering::Relaxed);
+        if old != margin {
+            self.margin.store(margin, Ordering::Relaxed);
+            SHARED.margins.fetch_add(margin - old, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds to the scopes that the thread is in, to each once.
+    fn attribute(&self, allocated: u64, freed: u64) {
+        let depth = self.depth.load(Ordering::Relaxed) as usize;
+        for (index, place) in self.scopes.iter().take(depth).enumerate() {
+            let node = place.load(Ordering::Relaxed);
+            let again = self.scopes[..index]
+                .iter()
+                .any(|other| other.load(Ordering::Relaxed) == node);
+            if !again && !node.is_null() {
+                // SAFETY: whoever has entered a scope keeps it.
+                unsafe { &*node }.add(allocated, freed);
+            }
+        }
+    }
+
+    /// Enters a scope. False if the thread is in [`SCOPES`] already. While settling.
+    pub(crate) fn enter(&self, settling: &Settling<'_>, node: *mut ScopeNode) -> bool {
+        self.rebase(settling, &Sums::default());
+        let depth = self.depth.load(Ordering::Relaxed);
+        let Some(place) = self.scopes.get(depth as usize) else {
+            return false;
+        };
+        place.store(node, Ordering::Relaxed);
+        self.depth.store(depth + 1, Ordering::Relaxed);
+        // The smaller margin of a thread in a scope holds from now on.
+        self.rebase(settling, &Sums::default());
+        true
+    }
+
+    /// Leaves a scope, the innermost of them if it was entered more than once. While settling.
+    pub(crate) fn leave(&self, settling: &Settling<'_>, node: *mut ScopeNode) {
+        self.rebase(settling, &Sums::default());
+        let depth = self.depth.load(Ordering::Relaxed) as usize;
+        let scopes = &self.scopes[..depth.min(SCOPES)];
+        let Some(at) = scopes
+            .iter()
+            .rposition(|place| place.load(Ordering::Relaxed) == node)
+        else {
+            return;
+        };
+        for index in at..scopes.len() - 1 {
+            let inner = scopes[index + 1].load(Ordering::Relaxed);
+            scopes[index].store(inner, Ordering::Relaxed);
+        }
+        self.depth.store(scopes.len() as u32 - 1, Ordering::Relaxed);
+    }
+
+    /// What the thread has counted so far, and how much credit it has left. Under the registry's lock.
+    pub(crate) fn read(&self) -> Reading {
+        // SAFETY: under the registry's lock.
+        let slot = unsafe { self.slot() };
+        for attempt in 0u32.. {
+            let turn = self.turn.load(Ordering::Acquire);
+            if turn & 1 == 0 {
+                let reading = self.read_once(slot);
+                fence(Ordering::Acquire);
+                if self.turn.load(Ordering::Relaxed) == turn {
+                    return reading;
+                }
+            }
+            match attempt {
+                0..64 => core::hint::spin_loop(),
+                64..1000 => sys::yield_now(),
+                1000..3000 => sys::sleep(50_000),
+                // A thread that was stopped while it settled, for ever as it seems.
+                _ => return self.read_once(slot),
+            }
+        }
+        self.read_once(slot)
+    }
+
+    fn read_once(&self, slot: &CounterSlot) -> Reading {
+        let allocated = word(&slot.allocated).load(Ordering::Relaxed);
+        let freed = word(&slot.freed).load(Ordering::Relaxed);
+        let used = allocated + self.credit.load(Ordering::Relaxed);
+        let freed = freed + self.free_credit.load(Ordering::Relaxed);
+        Reading {
+            sums: Sums {
+                allocated: self
+                    .allocated
+                    .load(Ordering::Relaxed)
+                    .wrapping_add(used as u64),
+                freed: self
+                    .freed
+                    .load(Ordering::Relaxed)
+                    .wrapping_add(freed as u64),
+                allocations: events(&slot.allocations),
+                frees: events(&slot.frees),
+            },
+            unspent: self.granted.load(Ordering::Relaxed).min(-allocated).max(0),
+            granted: self.granted.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Closes the account: returns what the thread has counted, and settles what was pending. Under the
+    /// registry's lock, by its thread, or by fork's child for a thread that it does not have.
+    pub(crate) fn close(&self) -> Sums {
+        let reading = self.read();
+        // SAFETY: under the registry's lock.
+        let slot = unsafe { self.slot() };
+        let unsettled = reading.sums.net() - self.settled();
+        for cell in [&slot.allocated, &slot.freed] {
+            word(cell).store(0, Ordering::Relaxed);
+        }
+        for cell in [&slot.allocations, &slot.frees] {
+            cell.set(0);
+        }
+        self.attribute(
+            reading
+                .sums
+                .allocated
+                .wrapping_sub(self.allocated.load(Ordering::Relaxed)),
+            reading
+                .sums
+                .freed
+                .wrapping_sub(self.freed.load(Ordering::Relaxed)),
+        );
+        SHARED.settle(unsettled);
+        limit::give_back(self.granted.swap(0, Ordering::Relaxed));
+        self.set_margin(0);
+        self.slot.set(core::ptr::null());
+        for place in &self.scopes {
+            place.store(null_mut(), Ordering::Relaxed);
+        }
+        reading.sums
+    }
+
+    /// What of the account is in the balance.
+    pub(crate) fn settled(&self) -> i64 {
+        let taken = self
+            .allocated
+            .load(Ordering::Relaxed)
+            .wrapping_sub(self.freed.load(Ordering::Relaxed)) as i64;
+        taken - self.pending.load(Ordering::Relaxed)
+    }
+}
+
+/// What [`Account::read`] found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) sums: Sums,
+    /// Credit under a limit that the thread may still use.
+    pub(crate) unspent: i64,
+    /// Credit under a limit that it was given.
+    pub(crate) granted: i64,
+}

@@ -1,0 +1,145 @@
+//! What happens when a slot asks: its credit is used up, or the thread has none.
+
+use crate::account::{Account, Settling};
+use crate::shared::{SHARED, Sums};
+use crate::{limit, registry, state};
+use core::sync::atomic::{AtomicI64, Ordering};
+use homefree_thread::counter::{self, CounterSlot};
+use homefree_thread::sys;
+
+/// The calling thread's slot.
+pub(crate) fn slot() -> &'static CounterSlot {
+    // SAFETY: never null, and alive while the calling thread runs; the reference does not leave it.
+    unsafe { &*counter::slot() }
+}
+
+/// The calling thread's account, opened if it has none yet. `None` where it has to count directly.
+fn account(slot: &CounterSlot) -> Option<&'static Account> {
+    if slot.state.get() == state::NEW {
+        registry::register(slot);
+    }
+    if slot.state.get() != state::LIVE {
+        return None;
+    }
+    // SAFETY: null, or an account, which is never unmapped.
+    unsafe { slot.account.get().cast::<Account>().as_ref() }
+}
+
+/// The calling thread's account, for a change of it.
+pub(crate) fn settling() -> Option<(&'static Account, Settling<'static>)> {
+    let account = account(slot())?;
+    Some((account, account.begin()?))
+}
+
+/// As [`settling`], but while another thread forks it waits for that. `None` where the thread has no account, or
+/// this is a signal handler's call that came while it settled.
+pub(crate) fn settling_in_time() -> Option<(&'static Account, Settling<'static>)> {
+    let account = account(slot())?;
+    loop {
+        if let Some(settling) = account.begin() {
+            return Some((account, settling));
+        }
+        if account.is_busy() {
+            return None;
+        }
+        sys::yield_now();
+    }
+}
+
+/// Settles the calling thread now.
+pub(crate) fn settle_here() {
+    count(&Sums::default());
+}
+
+/// While it lives, the thread's events are counted directly, and it opens no account: for a thread that holds
+/// a lock of ours, so that a signal's handler does not wait for it.
+pub(crate) struct Quiet {
+    slot: &'static CounterSlot,
+    old: u64,
+}
+
+impl Quiet {
+    pub(crate) fn begin() -> Self {
+        let slot = slot();
+        let old = slot.state.replace(slot.state.get() | state::HOLDS);
+        Self { slot, old }
+    }
+
+    /// The calling thread's slot.
+    pub(crate) fn slot(&self) -> &'static CounterSlot {
+        self.slot
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        self.slot.state.set(self.old);
+    }
+}
+
+/// Counts what the slot did not.
+pub(crate) fn count(sums: &Sums) {
+    match settling() {
+        Some((account, settling)) => account.rebase(&settling, sums),
+        None if *sums == Sums::default() => {}
+        None => SHARED.direct(sums),
+    }
+}
+
+/// An allocation of `bytes` that has succeeded and was not counted.
+#[cold]
+#[inline(never)]
+pub fn allocated<const COUNT: bool>(bytes: usize) {
+    if !counter::add_slowly::<{ counter::ALLOCATED }, COUNT>(bytes) {
+        count(&Sums {
+            allocated: bytes as u64,
+            allocations: u64::from(COUNT),
+            ..Sums::default()
+        });
+    }
+}
+
+/// A free of `bytes` that was not counted.
+#[cold]
+#[inline(never)]
+pub fn freed<const COUNT: bool>(bytes: usize) {
+    if !counter::add_slowly::<{ counter::FREED }, COUNT>(bytes) {
+        count(&Sums {
+            freed: bytes as u64,
+            frees: u64::from(COUNT),
+            ..Sums::default()
+        });
+    }
+}
+
+/// Room for an allocation that the slot has no credit for: `None` if a limit forbids it. Give it back with
+/// [`limit::give_back`] after the allocation was counted or has failed.
+pub(crate) fn ask(bytes: usize) -> Option<i64> {
+    if !limit::is_set() {
+        return Some(0);
+    }
+    let slot = slot();
+    // Settle first: the thread's own frees may be the room it needs, and what is left of its credit goes back.
+    let may_lock = match account(slot).map(|account| (account, account.begin())) {
+        Some((account, Some(settling))) => {
+            account.rebase(&settling, &Sums::default());
+            true
+        }
+        Some((_, None)) => false,
+        None => slot.state.get() & state::HOLDS == 0 && slot.state.get() == state::DIRECT,
+    };
+    limit::ask(bytes, may_lock)
+}
+
+/// An allocation that was counted by the slot has failed after all.
+#[cold]
+#[inline(never)]
+pub(crate) fn failed<const COUNT: bool>(bytes: usize) {
+    let slot = slot();
+    // SAFETY: same size and alignment; the thread's own word.
+    let word = unsafe { AtomicI64::from_ptr(slot.allocated.as_ptr()) };
+    word.fetch_sub(bytes as i64, Ordering::Relaxed);
+    if COUNT {
+        slot.allocations.set(slot.allocations.get().wrapping_sub(1));
+    }
+}

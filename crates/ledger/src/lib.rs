@@ -1,0 +1,102 @@
+//! Exact byte accounting around any allocator, for one slot access an event.
+//!
+//! **For:** libraries and programs that want to know at any moment, in production, how many bytes they really
+//! hold: to spill, to refuse work, to bill a query, to find out who leaks. **Not for:** seeing who frees whose
+//! memory (`homefree record` does), nor memory that does not come through the allocator (`mmap`; C libraries,
+//! unless `homefree run --ledger` counts the whole process).
+//!
+//! ```
+//! use homefree_ledger::Accounted;
+//! use std::alloc::System;
+//!
+//! #[global_allocator]
+//! static A: Accounted<System> = Accounted::new(System);
+//!
+//! fn main() {
+//!     let before = A.usage_exact().current;
+//!     let block = vec![0u8; 1 << 20];
+//!     assert_eq!(A.usage_exact().current - before, 1 << 20);
+//!     drop(block);
+//!     assert_eq!(A.usage_exact().current, before);
+//! }
+//! ```
+//!
+//! Each thread counts in two words of its own, by one add and one branch. When it has used up its credit it
+//! settles with the shared balance; when it ends, all of it is settled. A reader that wants to know exactly adds
+//! up what every thread has not settled yet. `docs/ledger.md` is the contract: what holds, the bound of each error,
+//! and what happens at exit, after teardown, across `fork`, in signal handlers and under `dlclose`.
+//!
+//! **Your duties:** none. Nothing here allocates, unwinds, prints, or takes a lock on the way of an event that is
+//! within its thread's credit.
+//!
+//! `R` of [`Accounted`]: in an executable, write `Accounted<System, Bytes, InitialExec>` to save two instructions a
+//! call. Never in a library that may be opened with `dlopen`: the loader can run out of room for that model.
+#![no_std]
+
+#[cfg(any(feature = "std", test))]
+extern crate std;
+
+mod account;
+mod accounted;
+#[cfg_attr(not(feature = "std"), allow(dead_code))]
+mod alarm;
+mod events;
+mod ledger;
+mod limit;
+mod margin;
+mod peaks;
+mod pool;
+mod reading;
+mod registry;
+mod scope;
+mod shared;
+mod state;
+
+pub use accounted::{Accounted, Bytes, Counts, Mode};
+pub use homefree_thread::counter::{Anywhere, Reach};
+pub use homefree_thread::slot::InitialExec;
+pub use ledger::Ledger;
+pub use limit::HardLimit;
+pub use peaks::Mark;
+pub use reading::{ThreadFlow, Totals, Usage};
+pub use scope::{Entered, InScope, Scope, ScopeUsage};
+
+/// The ledger of this executable or library: one for all [`Accounted`] in it.
+pub fn ledger() -> &'static Ledger {
+    &ledger::LEDGER
+}
+
+/// For hooks around C functions, which know a block's size only after the call.
+pub mod raw {
+    use crate::events;
+    use homefree_thread::counter::{ALLOCATED, FREED, Reach};
+
+    /// Counts an allocation that has succeeded.
+    #[inline(always)]
+    pub fn allocated<R: Reach, const COUNT: bool>(bytes: usize) {
+        if !R::add::<ALLOCATED, COUNT>(bytes) {
+            events::allocated::<COUNT>(bytes);
+        }
+    }
+
+    /// Counts a free, before it happens.
+    #[inline(always)]
+    pub fn freed<R: Reach, const COUNT: bool>(bytes: usize) {
+        if !R::add::<FREED, COUNT>(bytes) {
+            events::freed::<COUNT>(bytes);
+        }
+    }
+
+    /// Room under the hard limit for a request of `bytes`, before it is made. `None`: refuse it. Give it to
+    /// [`done`] after the request was counted or has failed.
+    pub fn ask(bytes: usize) -> Option<i64> {
+        events::ask(bytes)
+    }
+
+    /// See [`ask`].
+    pub fn done(room: i64) {
+        crate::limit::give_back(room);
+    }
+
+    pub use crate::limit::is_set as has_limit;
+}

@@ -1,0 +1,139 @@
+//! Reading the ledger.
+
+use crate::registry;
+use crate::shared::{SHARED, Sums};
+use core::sync::atomic::Ordering;
+
+/// What is held and was held at most, in bytes requested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Allocated and not freed yet.
+    pub current: u64,
+    /// The most that was.
+    pub peak: u64,
+    /// Neither is further off than this: the sum of what each thread may count before it settles. For `current`
+    /// of an exact reading 0.
+    pub error: u64,
+}
+
+/// Bytes and events over all time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Bytes allocated.
+    pub allocated: u64,
+    /// Bytes freed.
+    pub freed: u64,
+    /// Allocations; 0 in the mode [`crate::Bytes`].
+    pub allocations: u64,
+    /// Frees; 0 in the mode [`crate::Bytes`].
+    pub frees: u64,
+}
+
+/// What one thread has allocated and freed. Not what it uses: memory that it allocated may have been handed to
+/// another thread, and memory of others may have been freed by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadFlow {
+    /// The kernel's id of the thread; 0 for all that have ended.
+    pub tid: u32,
+    /// Bytes allocated.
+    pub allocated: u64,
+    /// Bytes freed.
+    pub freed: u64,
+}
+
+impl ThreadFlow {
+    /// Bytes that the thread allocated more than it freed: it has sent them away, or holds them still.
+    pub fn sent_away(&self) -> u64 {
+        self.allocated.saturating_sub(self.freed)
+    }
+
+    /// Bytes that the thread freed more than it allocated: it has received them.
+    pub fn received(&self) -> u64 {
+        self.freed.saturating_sub(self.allocated)
+    }
+}
+
+fn shown(bytes: i64) -> u64 {
+    bytes.max(0) as u64
+}
+
+fn margins() -> u64 {
+    shown(SHARED.margins.load(Ordering::Relaxed))
+}
+
+/// See [`crate::Ledger::usage`].
+pub(crate) fn usage() -> Usage {
+    usage_of(SHARED.balance.load(Ordering::Relaxed), margins())
+}
+
+fn usage_of(balance: i64, error: u64) -> Usage {
+    let current = shown(balance);
+    Usage {
+        current,
+        peak: shown(SHARED.peaks.all()).max(current),
+        error,
+    }
+}
+
+/// All that was counted: exactly if no thread counts meanwhile.
+pub(crate) fn sums() -> Option<Sums> {
+    registry::with_list(|list| {
+        let mut sums = SHARED.retired.get();
+        list.for_each(|account| sums.add(&account.read().sums));
+        sums.add(&SHARED.direct.get());
+        sums
+    })
+}
+
+/// See [`crate::Ledger::usage_exact`].
+pub(crate) fn usage_exact() -> Usage {
+    match sums() {
+        Some(sums) => {
+            SHARED.peaks.note(sums.net());
+            usage_of(sums.net(), 0)
+        }
+        None => usage(),
+    }
+}
+
+/// See [`crate::Ledger::totals`].
+pub(crate) fn totals() -> Totals {
+    let sums = sums().unwrap_or_else(|| {
+        let mut sums = SHARED.retired.get();
+        sums.add(&SHARED.direct.get());
+        sums
+    });
+    Totals {
+        allocated: sums.allocated,
+        freed: sums.freed,
+        allocations: sums.allocations,
+        frees: sums.frees,
+    }
+}
+
+/// See [`crate::Ledger::for_each_thread`].
+pub(crate) fn for_each_thread(f: &mut dyn FnMut(ThreadFlow)) {
+    let flow = |tid, sums: &Sums| ThreadFlow {
+        tid,
+        allocated: sums.allocated,
+        freed: sums.freed,
+    };
+    let mut rest = SHARED.direct.get();
+    rest.add(&SHARED.retired.get());
+    registry::with_list(|list| {
+        list.for_each(|account| {
+            f(flow(
+                account.tid.load(Ordering::Relaxed),
+                &account.read().sums,
+            ));
+        });
+    });
+    f(flow(0, &rest));
+}
+
+/// Makes the balance what the sums say. By the only thread there is.
+pub(crate) fn correct_balance() {
+    let mut settled = SHARED.retired.get().net() + SHARED.direct.get().net();
+    registry::with_list(|list| list.for_each(|account| settled += account.settled()));
+    SHARED.balance.store(settled, Ordering::Relaxed);
+}

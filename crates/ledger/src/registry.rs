@@ -1,0 +1,297 @@
+//! All accounts: who has one, and what happens to it when its thread ends or the process forks.
+
+use crate::account::Account;
+use crate::events::{self, Quiet};
+use crate::pool::Pool;
+use crate::shared::SHARED;
+use crate::{reading, scope, state};
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use homefree_thread::counter::{self, CounterSlot};
+use homefree_thread::{ExitHook, Lock, LockGuard, ROUNDS, sys};
+
+struct Registry {
+    pool: Pool<Account>,
+    first: Cell<*mut Account>,
+}
+
+// SAFETY: accounts are reached through the list under the lock only; all else of them is atomic.
+unsafe impl Send for Registry {}
+
+impl Registry {
+    fn list(&self) -> Option<List> {
+        (!CLOSED.load(Ordering::Relaxed)).then(|| List {
+            next: self.first.get(),
+        })
+    }
+}
+
+static REGISTRY: Lock<Registry> = Lock::new(Registry {
+    pool: Pool::new(),
+    first: Cell::new(null_mut()),
+});
+static EXIT: ExitHook = ExitHook::new();
+/// Address of the slot of the thread that forks; 0 while none does.
+static FORKING: AtomicUsize = AtomicUsize::new(0);
+/// The library is being unloaded, or the process ends: threads are told of no more.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether another thread than that of the slot forks: then this one may not begin to settle.
+pub(crate) fn another_forks(slot: *const CounterSlot) -> bool {
+    let forking = FORKING.load(Ordering::SeqCst);
+    forking != 0 && forking != slot as usize
+}
+
+/// The living accounts, for one who holds the lock.
+pub(crate) struct List {
+    next: *mut Account,
+}
+
+impl Iterator for List {
+    type Item = &'static Account;
+    fn next(&mut self) -> Option<&'static Account> {
+        let account = NonNull::new(self.next)?;
+        // SAFETY: accounts are never unmapped, and those in the list are whole.
+        let account = unsafe { account.as_ref() };
+        self.next = account.next.get();
+        Some(account)
+    }
+}
+
+/// Holds the registry's lock.
+struct Held {
+    // Dropped before the quiet ends.
+    guard: Option<LockGuard<'static, Registry>>,
+    _quiet: Quiet,
+}
+
+fn hold() -> Held {
+    let quiet = Quiet::begin();
+    // The thread that forks has it.
+    let mine = FORKING.load(Ordering::Relaxed) == core::ptr::from_ref(quiet.slot()) as usize;
+    Held {
+        guard: (!mine).then(|| REGISTRY.lock()),
+        _quiet: quiet,
+    }
+}
+
+impl Held {
+    fn registry(&self) -> &Registry {
+        match &self.guard {
+            Some(guard) => guard,
+            // SAFETY: this thread holds the lock, by `before_fork`.
+            None => unsafe { REGISTRY.value_of_holder() },
+        }
+    }
+}
+
+/// Calls `f` with the accounts, under the lock. `None` once threads are told of no more. Not for handlers of
+/// signals.
+pub(crate) fn with_list<T>(f: impl FnOnce(List) -> T) -> Option<T> {
+    let held = hold();
+    let list = held.registry().list()?;
+    Some(f(list))
+}
+
+/// Opens an account for the calling thread. Leaves the state [`state::LIVE`], or [`state::DIRECT`] where it can not
+/// be had: then every event of the thread is counted directly, which is slower and as exact.
+pub(crate) fn register(slot: &CounterSlot) {
+    if another_forks(slot) || FORKING.load(Ordering::SeqCst) != 0 {
+        return;
+    }
+    slot.state.set(state::REGISTERING);
+    slot.state.set(match hooks() {
+        Hooks::InPlace if open(slot) => state::LIVE,
+        Hooks::NotYet => state::NEW,
+        _ => state::DIRECT,
+    });
+}
+
+fn open(slot: &CounterSlot) -> bool {
+    let account = {
+        let held = hold();
+        let registry = held.registry();
+        if CLOSED.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(place) = registry.pool.take() else {
+            return false;
+        };
+        // SAFETY: of the pool, and ours alone now.
+        let account = unsafe { place.as_ref() };
+        account.open(slot);
+        let first = registry.first.replace(place.as_ptr());
+        account.next.set(first);
+        account.previous.set(null_mut());
+        if let Some(first) = NonNull::new(first) {
+            // SAFETY: in the list.
+            unsafe { first.as_ref() }.previous.set(place.as_ptr());
+        }
+        SHARED.threads.fetch_add(1, Ordering::Relaxed);
+        place
+    };
+    slot.account.set(account.as_ptr().cast());
+    // SAFETY: `ended` takes an account; they are never unmapped.
+    let armed = unsafe { EXIT.arm(account.as_ptr().cast()) };
+    if !armed {
+        // Nobody would tell of its end, and the slot goes with the thread.
+        close(account);
+    }
+    armed
+}
+
+/// Takes an account from the list and keeps what it counted.
+fn close(place: NonNull<Account>) {
+    let held = hold();
+    close_held(held.registry(), place);
+}
+
+fn close_held(registry: &Registry, place: NonNull<Account>) {
+    // SAFETY: never unmapped.
+    let account = unsafe { place.as_ref() };
+    // SAFETY: in the list, under the lock.
+    unsafe { account.slot() }.account.set(null_mut());
+    SHARED.retired.add(&account.close());
+    let (next, previous) = (account.next.get(), account.previous.get());
+    match NonNull::new(previous) {
+        // SAFETY: in the list.
+        Some(previous) => unsafe { previous.as_ref() }.next.set(next),
+        None => registry.first.set(next),
+    }
+    if let Some(next) = NonNull::new(next) {
+        // SAFETY: in the list.
+        unsafe { next.as_ref() }.previous.set(previous);
+    }
+    SHARED.threads.fetch_sub(1, Ordering::Relaxed);
+    // SAFETY: out of the list.
+    unsafe { registry.pool.put(place) };
+}
+
+/// The exit hook. Re-arms itself until the last round, so that later destructors still find an account.
+unsafe extern "C" fn ended(value: *mut c_void) {
+    let Some(place) = NonNull::new(value.cast::<Account>()) else {
+        return;
+    };
+    // SAFETY: never unmapped.
+    let account = unsafe { place.as_ref() };
+    let rounds = account.rounds.load(Ordering::Relaxed) + 1;
+    account.rounds.store(rounds, Ordering::Relaxed);
+    // SAFETY: the same value as before.
+    if rounds < ROUNDS && unsafe { EXIT.arm(value) } {
+        return;
+    }
+    // SAFETY: by the thread itself, whose account this is.
+    let slot = unsafe { account.slot() };
+    slot.state.set(state::DIRECT);
+    close(place);
+}
+
+/// Whether a thread's end, and forks, will be told.
+enum Hooks {
+    InPlace,
+    /// Another thread is putting them in place. (To wait for it could be to wait for oneself: it may need a
+    /// lock of the C library that this thread holds.)
+    NotYet,
+    Impossible,
+}
+
+fn hooks() -> Hooks {
+    const NEW: usize = 0;
+    const DONE: usize = 1;
+    const NOT: usize = 2;
+    const AT_IT: usize = 3;
+    static STATE: AtomicUsize = AtomicUsize::new(NEW);
+    match STATE.compare_exchange(NEW, AT_IT, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            let done =
+                EXIT.create(ended) && homefree_thread::on_fork(before_fork, after_fork, in_child);
+            if done && !counter::is_executable() {
+                // SAFETY: plain call. In a library that is closed again, the C library runs it then.
+                unsafe { libc::atexit(unloaded) };
+            }
+            STATE.store(if done { DONE } else { NOT }, Ordering::Release);
+            if done {
+                Hooks::InPlace
+            } else {
+                Hooks::Impossible
+            }
+        }
+        Err(DONE) => Hooks::InPlace,
+        Err(AT_IT) => Hooks::NotYet,
+        Err(_) => Hooks::Impossible,
+    }
+}
+
+/// In a library: it is being closed, or the process ends. Threads are told of no more, so from now on nobody
+/// looks at another thread's counters.
+extern "C" fn unloaded() {
+    let _held = hold();
+    CLOSED.store(true, Ordering::Relaxed);
+    EXIT.delete();
+}
+
+unsafe extern "C" fn before_fork() {
+    let slot = events::slot();
+    if slot.state.get() & state::HOLDS != 0 {
+        // A signal's handler forks while its thread has a lock of ours. See `in_child`.
+        return;
+    }
+    scope::lock_over_fork();
+    core::mem::forget(REGISTRY.lock());
+    FORKING.store(core::ptr::from_ref(slot) as usize, Ordering::SeqCst);
+    // SAFETY: this thread holds the lock.
+    let list = unsafe { REGISTRY.value_of_holder() }.list();
+    for account in list.into_iter().flatten() {
+        let mut waits = 0;
+        // A thread that was stopped in the midst of it must not stop the fork.
+        while !is_of(account, slot) && account.is_busy() && waits < 2000 {
+            waits += 1;
+            match waits {
+                0..1000 => sys::yield_now(),
+                _ => sys::sleep(50_000),
+            }
+        }
+    }
+}
+
+/// Whether an account of the list is that of a slot. Under the lock.
+fn is_of(account: &Account, slot: &CounterSlot) -> bool {
+    // SAFETY: in the list, under the lock.
+    core::ptr::eq(unsafe { account.slot() }, slot)
+}
+
+unsafe extern "C" fn after_fork() {
+    if FORKING.load(Ordering::Relaxed) == core::ptr::from_ref(events::slot()) as usize {
+        FORKING.store(0, Ordering::SeqCst);
+        // SAFETY: locked by `before_fork` on this thread.
+        unsafe { REGISTRY.force_open() };
+        // SAFETY: as above.
+        unsafe { scope::unlock_after_fork() };
+    }
+}
+
+unsafe extern "C" fn in_child() {
+    let slot = events::slot();
+    if FORKING.load(Ordering::Relaxed) != core::ptr::from_ref(slot) as usize {
+        // The list may be half changed. Nobody may look at it any more; the balance stays as near as it is.
+        CLOSED.store(true, Ordering::Relaxed);
+        FORKING.store(0, Ordering::Relaxed);
+        return;
+    }
+    // SAFETY: this thread holds the lock.
+    let registry = unsafe { REGISTRY.value_of_holder() };
+    for account in registry.list().into_iter().flatten() {
+        // The storage of threads that are not here any more is still as it was.
+        if is_of(account, slot) {
+            account.tid.store(sys::thread_id(), Ordering::Relaxed);
+        } else {
+            close_held(registry, NonNull::from(account));
+        }
+    }
+    // What a thread counted directly at that very moment may be in its sum and not in the balance.
+    reading::correct_balance();
+    // SAFETY: as in the parent.
+    unsafe { after_fork() };
+}

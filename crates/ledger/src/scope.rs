@@ -1,0 +1,295 @@
+//! Scopes: what threads allocate and free while they are in them.
+
+use crate::events;
+use crate::pool::{Pool, Pooled};
+use core::cell::Cell;
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use core::task::{Context, Poll};
+use homefree_thread::Lock;
+
+/// Bytes of a name that are kept.
+const NAME: usize = 64;
+
+/// A scope's counters.
+#[repr(C, align(64))]
+pub(crate) struct ScopeNode {
+    next: Cell<*mut ScopeNode>,
+    previous: Cell<*mut ScopeNode>,
+    /// Handles and guards.
+    users: AtomicU32,
+    len: Cell<usize>,
+    name: Cell<[u8; NAME]>,
+    allocated: AtomicU64,
+    freed: AtomicU64,
+    balance: AtomicI64,
+    peak: AtomicI64,
+}
+
+// SAFETY: all zero bytes are valid for cells of pointers, numbers and bytes, and for atomics.
+unsafe impl Pooled for ScopeNode {
+    fn link(&self) -> &Cell<*mut Self> {
+        &self.next
+    }
+}
+
+impl ScopeNode {
+    /// Counts. By threads that are in the scope.
+    pub(crate) fn add(&self, allocated: u64, freed: u64) {
+        self.allocated.fetch_add(allocated, Ordering::Relaxed);
+        self.freed.fetch_add(freed, Ordering::Relaxed);
+        let net = allocated.wrapping_sub(freed) as i64;
+        let balance = self.balance.fetch_add(net, Ordering::Relaxed) + net;
+        if balance > self.peak.load(Ordering::Relaxed) {
+            self.peak.fetch_max(balance, Ordering::Relaxed);
+        }
+    }
+
+    fn usage(&self) -> ScopeUsage {
+        let shown = |bytes: &AtomicI64| bytes.load(Ordering::Relaxed).max(0) as u64;
+        ScopeUsage {
+            current: shown(&self.balance),
+            peak: shown(&self.peak),
+            allocated: self.allocated.load(Ordering::Relaxed),
+            freed: self.freed.load(Ordering::Relaxed),
+        }
+    }
+}
+
+struct Scopes {
+    pool: Pool<ScopeNode>,
+    first: Cell<*mut ScopeNode>,
+}
+
+// SAFETY: names and links are used under the lock only; counters are atomic.
+unsafe impl Send for Scopes {}
+
+static SCOPES: Lock<Scopes> = Lock::new(Scopes {
+    pool: Pool::new(),
+    first: Cell::new(null_mut()),
+});
+
+/// What was allocated and freed by threads while they were in a scope.
+///
+/// What is allocated inside and freed outside stays in `current`; what is freed inside though it was allocated
+/// elsewhere is taken off it (and it is never shown below 0). See `docs/scopes.md`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScopeUsage {
+    /// Allocated less freed, bytes.
+    pub current: u64,
+    /// The most that `current` was when a thread settled: at least every 64 KiB.
+    pub peak: u64,
+    /// Bytes allocated.
+    pub allocated: u64,
+    /// Bytes freed.
+    pub freed: u64,
+}
+
+/// A handle of a scope, see [`crate::Ledger::open_scope`]. It can be cloned, sent, and entered on many threads.
+#[derive(Debug)]
+pub struct Scope {
+    /// `None` where the system had no memory for one: then nothing is attributed.
+    node: Option<NonNull<ScopeNode>>,
+}
+
+// SAFETY: a counted reference to atomics.
+unsafe impl Send for Scope {}
+// SAFETY: as above.
+unsafe impl Sync for Scope {}
+
+impl Scope {
+    /// The scope of a name: the one that is in use, or a new one.
+    pub(crate) fn open(name: &str) -> Self {
+        let cut = name.floor_char_boundary(NAME);
+        let wanted = &name.as_bytes()[..cut];
+        // A signal's handler on this thread must not come upon the lock.
+        let _quiet = events::Quiet::begin();
+        let scopes = SCOPES.lock();
+        let mut next = scopes.first.get();
+        while let Some(node) = NonNull::new(next) {
+            // SAFETY: in the list, under the lock.
+            let known = unsafe { node.as_ref() };
+            if known.name.get()[..known.len.get()] == *wanted {
+                known.users.fetch_add(1, Ordering::Relaxed);
+                return Self { node: Some(node) };
+            }
+            next = known.next.get();
+        }
+        let Some(node) = scopes.pool.take() else {
+            return Self { node: None };
+        };
+        // SAFETY: of the pool, ours alone now.
+        let fresh = unsafe { node.as_ref() };
+        let mut bytes = [0; NAME];
+        bytes[..cut].copy_from_slice(wanted);
+        fresh.name.set(bytes);
+        fresh.len.set(cut);
+        fresh.users.store(1, Ordering::Relaxed);
+        for place in [&fresh.allocated, &fresh.freed] {
+            place.store(0, Ordering::Relaxed);
+        }
+        for place in [&fresh.balance, &fresh.peak] {
+            place.store(0, Ordering::Relaxed);
+        }
+        let first = scopes.first.replace(node.as_ptr());
+        fresh.next.set(first);
+        fresh.previous.set(null_mut());
+        if let Some(first) = NonNull::new(first) {
+            // SAFETY: in the list.
+            unsafe { first.as_ref() }.previous.set(node.as_ptr());
+        }
+        Self { node: Some(node) }
+    }
+
+    fn node(&self) -> Option<&ScopeNode> {
+        // SAFETY: this handle is one of its users.
+        self.node.as_ref().map(|node| unsafe { node.as_ref() })
+    }
+
+    /// Enters the scope on this thread until the guard is dropped. Scopes nest: what is allocated in an inner one
+    /// counts in the outer ones too. A thread can be in 16 at once; what is entered beyond is not attributed.
+    pub fn enter(&self) -> Entered {
+        let place = self.node.map_or(null_mut(), NonNull::as_ptr);
+        let entered = !place.is_null()
+            && events::settling_in_time()
+                .is_some_and(|(account, settling)| account.enter(&settling, place));
+        Entered {
+            scope: self.clone(),
+            entered,
+            on_this_thread: PhantomData,
+        }
+    }
+
+    /// A future that is in the scope whenever it is polled, on whichever thread.
+    pub fn wrap<F>(&self, future: F) -> InScope<F> {
+        InScope {
+            scope: self.clone(),
+            future,
+        }
+    }
+
+    /// What was counted in the scope. What threads that are in it have not settled yet, up to 64 KiB each, is
+    /// missing; what this thread has not, is settled first.
+    pub fn usage(&self) -> ScopeUsage {
+        events::settle_here();
+        self.node().map_or(ScopeUsage::default(), ScopeNode::usage)
+    }
+}
+
+impl Clone for Scope {
+    fn clone(&self) -> Self {
+        if let Some(node) = self.node() {
+            node.users.fetch_add(1, Ordering::Relaxed);
+        }
+        Self { node: self.node }
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        let Some(place) = self.node else { return };
+        let _quiet = events::Quiet::begin();
+        let scopes = SCOPES.lock();
+        // SAFETY: this handle is one of its users.
+        let node = unsafe { place.as_ref() };
+        if node.users.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let (next, previous) = (node.next.get(), node.previous.get());
+        match NonNull::new(previous) {
+            // SAFETY: in the list.
+            Some(previous) => unsafe { previous.as_ref() }.next.set(next),
+            None => scopes.first.set(next),
+        }
+        if let Some(next) = NonNull::new(next) {
+            // SAFETY: in the list.
+            unsafe { next.as_ref() }.previous.set(previous);
+        }
+        // SAFETY: out of the list, and this was the last user.
+        unsafe { scopes.pool.put(place) };
+    }
+}
+
+/// A scope that this thread is in, until dropped. See [`crate::Ledger::scope`].
+#[derive(Debug)]
+#[must_use = "the scope is left when this is dropped"]
+pub struct Entered {
+    scope: Scope,
+    entered: bool,
+    /// It is left where it was entered.
+    on_this_thread: PhantomData<*mut ()>,
+}
+
+impl Entered {
+    /// A handle, to enter the scope elsewhere or to read it later.
+    pub fn handle(&self) -> Scope {
+        self.scope.clone()
+    }
+
+    /// As [`Scope::usage`].
+    pub fn usage(&self) -> ScopeUsage {
+        self.scope.usage()
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let (true, Some(node)) = (self.entered, self.scope.node) else {
+            return;
+        };
+        // A thread that has ended has left all its scopes.
+        if let Some((account, settling)) = events::settling_in_time() {
+            account.leave(&settling, node.as_ptr());
+        }
+    }
+}
+
+/// A future in a scope, see [`Scope::wrap`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct InScope<F> {
+    scope: Scope,
+    future: F,
+}
+
+impl<F: Future> Future for InScope<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let _entered = self.scope.enter();
+        // SAFETY: the future is pinned where `self` is, and never moved out of it.
+        unsafe { self.map_unchecked_mut(|this| &mut this.future) }.poll(context)
+    }
+}
+
+/// Calls `f` with the name and the counters of every scope in use.
+pub(crate) fn for_each(f: &mut dyn FnMut(&str, ScopeUsage)) {
+    events::settle_here();
+    let _quiet = events::Quiet::begin();
+    let scopes = SCOPES.lock();
+    let mut next = scopes.first.get();
+    while let Some(node) = NonNull::new(next) {
+        // SAFETY: in the list, under the lock.
+        let node = unsafe { node.as_ref() };
+        let name = node.name.get();
+        let name = core::str::from_utf8(&name[..node.len.get()]).unwrap_or("");
+        f(name, node.usage());
+        next = node.next.get();
+    }
+}
+
+/// Before a fork, after it in the parent, and in the child.
+pub(crate) fn lock_over_fork() {
+    core::mem::forget(SCOPES.lock());
+}
+
+/// See [`lock_over_fork`].
+///
+/// # Safety
+/// By the thread that called it, or its twin in the child.
+pub(crate) unsafe fn unlock_after_fork() {
+    // SAFETY: the caller's promise.
+    unsafe { SCOPES.force_open() };
+}
