@@ -120,8 +120,18 @@ impl Account {
         self.busy.load(Ordering::SeqCst) != 0
     }
 
-    /// Takes over what the slot counted and `more`, which it did not, and gives it new credit. By its thread.
-    pub(crate) fn rebase(&self, _: &Settling<'_>, more: &Sums) {
+    /// Takes over what the slot counted and `more`, which it did not, and gives it new credit. A small drift stays
+    /// pending. By its thread.
+    pub(crate) fn rebase(&self, settling: &Settling<'_>, more: &Sums) {
+        self.take_over(settling, more, true);
+    }
+
+    /// As [`Account::rebase`], and leaves nothing pending.
+    pub(crate) fn settle(&self, settling: &Settling<'_>) {
+        self.take_over(settling, &Sums::default(), false);
+    }
+
+    fn take_over(&self, _: &Settling<'_>, more: &Sums, may_keep: bool) {
         // SAFETY: by the thread itself.
         let slot = unsafe { self.slot() };
         self.turn
@@ -149,10 +159,13 @@ impl Account {
         add(&self.freed, freed);
         self.attribute(allocated, freed);
 
-        let margin = margin::of_a_thread(self.depth.load(Ordering::Relaxed) != 0);
+        let margin = margin::of_a_thread(
+            self.margin.load(Ordering::Relaxed),
+            self.depth.load(Ordering::Relaxed) != 0,
+        );
         let pending = self.pending.load(Ordering::Relaxed) + (allocated.wrapping_sub(freed)) as i64;
         // Under a limit the room is counted from the balance, which therefore is kept up to date.
-        let keep = !limit::is_set() && pending.abs() < margin / 2;
+        let keep = may_keep && !limit::is_set() && pending.abs() < margin / 2;
         if !keep && pending != 0 {
             SHARED.settle(pending);
         }

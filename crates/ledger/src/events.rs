@@ -48,7 +48,9 @@ pub(crate) fn settling_in_time() -> Option<(&'static Account, Settling<'static>)
 
 /// Settles the calling thread now.
 pub(crate) fn settle_here() {
-    count(&Sums::default());
+    if let Some((account, settling)) = settling() {
+        account.settle(&settling);
+    }
 }
 
 /// While it lives, the thread's events are counted directly, and it opens no account: for a thread that holds
@@ -81,7 +83,6 @@ impl Drop for Quiet {
 pub(crate) fn count(sums: &Sums) {
     match settling() {
         Some((account, settling)) => account.rebase(&settling, sums),
-        None if *sums == Sums::default() => {}
         None => SHARED.direct(sums),
     }
 }

@@ -78,9 +78,9 @@ impl Ledger {
         scope::for_each(&mut f);
     }
 
-    /// How far all threads together may be ahead of the balance, bytes: the error of [`Ledger::usage`], as long as
-    /// that leaves each thread 16 KiB. Shared among the threads, at most 1 MiB each. 64 MiB unless set. Each
-    /// thread takes it up when it next settles. Less is more exact and slower.
+    /// How far all threads together may be ahead of the balance, bytes, beside 8 KiB each: the error of
+    /// [`Ledger::usage`]. A thread takes a 64th of what others have left of it, at most 1 MiB. 64 MiB unless set.
+    /// Each thread takes it up when it next settles. Less is more exact and slower.
     pub fn set_drift_budget(&self, bytes: u64) {
         margin::set_budget(bytes);
     }
