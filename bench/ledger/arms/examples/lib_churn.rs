@@ -1,0 +1,6 @@
+//! The arm `churn` as a library.
+
+#[path = "../src/arms/churn.rs"]
+mod arm;
+
+ledger_load::library!(arm::This);

@@ -1,0 +1,6 @@
+//! The arm `churn` as an executable.
+
+#[path = "../arms/churn.rs"]
+mod arm;
+
+ledger_load::executable!(arm::This);

@@ -1,0 +1,6 @@
+//! The arm `local` as an executable.
+
+#[path = "../arms/local.rs"]
+mod arm;
+
+ledger_load::executable!(arm::This);

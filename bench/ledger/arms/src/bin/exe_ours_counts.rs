@@ -1,0 +1,6 @@
+//! The arm `ours_counts` as an executable.
+
+#[path = "../arms/ours_counts.rs"]
+mod arm;
+
+ledger_load::executable!(arm::This);

@@ -1,0 +1,6 @@
+//! The arm `rseq` as an executable.
+
+#[path = "../arms/rseq.rs"]
+mod arm;
+
+ledger_load::executable!(arm::This);

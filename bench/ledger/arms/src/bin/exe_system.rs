@@ -1,0 +1,6 @@
+//! The arm `system` as an executable.
+
+#[path = "../arms/system.rs"]
+mod arm;
+
+ledger_load::executable!(arm::This);
