@@ -123,15 +123,21 @@ impl Account {
     /// Takes over what the slot counted and `more`, which it did not, and gives it new credit. A small drift stays
     /// pending. By its thread.
     pub(crate) fn rebase(&self, settling: &Settling<'_>, more: &Sums) {
-        self.take_over(settling, more, true);
+        self.take_over(settling, more, true, true);
     }
 
     /// As [`Account::rebase`], and leaves nothing pending.
     pub(crate) fn settle(&self, settling: &Settling<'_>) {
-        self.take_over(settling, &Sums::default(), false);
+        self.take_over(settling, &Sums::default(), false, true);
     }
 
-    fn take_over(&self, _: &Settling<'_>, more: &Sums, may_keep: bool) {
+    /// As [`Account::settle`], and under a limit leaves no credit either: what is left of it is room for the
+    /// request that the thread is about to make.
+    pub(crate) fn surrender(&self, settling: &Settling<'_>) {
+        self.take_over(settling, &Sums::default(), false, false);
+    }
+
+    fn take_over(&self, _: &Settling<'_>, more: &Sums, may_keep: bool, may_grant: bool) {
         // SAFETY: by the thread itself.
         let slot = unsafe { self.slot() };
         self.turn
@@ -171,14 +177,15 @@ impl Account {
         }
         let pending = if keep { pending } else { 0 };
         let granted = limit::exchange(
-            self.granted.load(Ordering::Relaxed),
-            margin - pending,
+            self.granted.swap(0, Ordering::AcqRel),
+            if may_grant { margin - pending } else { 0 },
             SHARED.balance.load(Ordering::Relaxed),
         );
         let credit = granted.unwrap_or(margin - pending);
         let free_credit = margin + pending;
         self.pending.store(pending, Ordering::Relaxed);
-        self.granted.store(granted.unwrap_or(0), Ordering::Relaxed);
+        self.granted
+            .fetch_add(granted.unwrap_or(0), Ordering::Release);
         self.set_margin(margin);
         self.credit.store(credit, Ordering::Relaxed);
         self.free_credit.store(free_credit, Ordering::Relaxed);
@@ -291,6 +298,19 @@ impl Account {
             unspent: self.granted.load(Ordering::Relaxed).min(-allocated).max(0),
             granted: self.granted.load(Ordering::Relaxed),
         }
+    }
+
+    /// A limit is set: takes room for what the thread may already have allocated beyond the balance, and for what
+    /// it may still allocate without asking; it gives it back when it next settles. Returns that room. Under the
+    /// registry's lock.
+    pub(crate) fn take_room(&self) -> i64 {
+        let reading = self.read();
+        // SAFETY: under the registry's lock.
+        let word = word(&unsafe { self.slot() }.allocated).load(Ordering::Relaxed);
+        let ahead = reading.sums.net() - self.settled();
+        let room = (ahead.max(0) - word.min(0)).max(0);
+        self.granted.fetch_add(room, Ordering::AcqRel);
+        room
     }
 
     /// Closes the account: returns what the thread has counted, and settles what was pending. Under the

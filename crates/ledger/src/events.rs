@@ -123,7 +123,7 @@ pub(crate) fn ask(bytes: usize) -> Option<i64> {
     // Settle first: the thread's own frees may be the room it needs, and what is left of its credit goes back.
     let may_lock = match account(slot).map(|account| (account, account.begin())) {
         Some((account, Some(settling))) => {
-            account.rebase(&settling, &Sums::default());
+            account.surrender(&settling);
             true
         }
         Some((_, None)) => false,

@@ -95,8 +95,8 @@ impl Ledger {
     /// The decision falls before the allocator behind is called, and the answer is null: in Rust `try_reserve`
     /// fails, other allocations abort the program by `handle_alloc_error`. Never more than `bytes` are held, and for
     /// small requests `bytes + reserve`; a request is refused too early by at most what other threads hold as
-    /// unused credit, a 32nd of the limit or 1 KiB each. A thread that was already counting takes the limit up when
-    /// it next settles, so set it early.
+    /// unused credit: together a 32nd of the limit and 1 KiB each, and until they next settle the credit that they
+    /// had when the limit was set. What is freed is room before the allocator behind has it back.
     pub fn set_hard_limit(&self, limit: Option<HardLimit>) {
         limit::set(limit);
     }

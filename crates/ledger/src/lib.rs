@@ -52,6 +52,29 @@ mod scope;
 mod shared;
 mod state;
 
+#[cfg(feature = "std")]
+mod background;
+#[cfg(feature = "std")]
+mod binary;
+#[cfg(feature = "std")]
+mod check;
+#[cfg(feature = "std")]
+mod families;
+#[cfg(feature = "metrics")]
+mod gauges;
+#[cfg(feature = "log")]
+mod log_line;
+#[cfg(feature = "std")]
+pub mod pressure;
+#[cfg(feature = "std")]
+mod process;
+#[cfg(feature = "std")]
+mod prometheus;
+#[cfg(feature = "std")]
+mod snapshot;
+#[cfg(feature = "std")]
+mod watch;
+
 pub use accounted::{Accounted, Bytes, Counts, Mode};
 pub use homefree_thread::counter::{Anywhere, Reach};
 pub use homefree_thread::slot::InitialExec;
@@ -60,6 +83,19 @@ pub use limit::HardLimit;
 pub use peaks::Mark;
 pub use reading::{ThreadFlow, Totals, Usage};
 pub use scope::{Entered, InScope, Scope, ScopeUsage};
+
+#[cfg(feature = "std")]
+pub use check::Discrepancy;
+#[cfg(feature = "metrics")]
+pub use gauges::MetricsRecorder;
+#[cfg(feature = "log")]
+pub use log_line::LogLine;
+#[cfg(feature = "std")]
+pub use process::{
+    ProcessMemory, lazy_free_bytes, lazy_free_bytes_in, process_memory, process_memory_in,
+};
+#[cfg(feature = "std")]
+pub use watch::{Amount, Edge, Pressure, Share, SoftLimit, Source, Watch, Watcher};
 
 /// The ledger of this executable or library: one for all [`Accounted`] in it.
 pub fn ledger() -> &'static Ledger {

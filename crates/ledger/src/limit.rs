@@ -52,6 +52,13 @@ pub(crate) fn set(limit: Option<HardLimit>) {
         Some(limit) => {
             RESERVE.store(clamp(limit.reserve), Ordering::Relaxed);
             SMALL.store(clamp(limit.small), Ordering::Relaxed);
+            if !is_set() {
+                registry::with_list(|list| {
+                    for account in list {
+                        GRANTED.fetch_add(account.take_room(), Ordering::AcqRel);
+                    }
+                });
+            }
             LIMIT.store(clamp(limit.bytes), Ordering::Release);
         }
         None => LIMIT.store(NONE, Ordering::Release),

@@ -98,16 +98,31 @@ pub(crate) fn usage_exact() -> Usage {
 
 /// See [`crate::Ledger::totals`].
 pub(crate) fn totals() -> Totals {
-    let sums = sums().unwrap_or_else(|| {
+    totals_of(&sums().unwrap_or_else(|| {
         let mut sums = SHARED.retired.get();
         sums.add(&SHARED.direct.get());
         sums
-    });
+    }))
+}
+
+fn totals_of(sums: &Sums) -> Totals {
     Totals {
         allocated: sums.allocated,
         freed: sums.freed,
         allocations: sums.allocations,
         frees: sums.frees,
+    }
+}
+
+/// Both from one exact reading.
+#[cfg(feature = "std")]
+pub(crate) fn exact() -> (Usage, Totals) {
+    match sums() {
+        Some(sums) => {
+            SHARED.peaks.note(sums.net());
+            (usage_of(sums.net(), 0), totals_of(&sums))
+        }
+        None => (usage(), totals()),
     }
 }
 
