@@ -159,7 +159,7 @@ fn credit_is_counted_before_it_is_used() {
             other.rebase(1, 30);
             other.take(1, 30);
         });
-        ledger.allocate(0, 45);
+        ledger.allocate(0, 65);
         thread.join().unwrap();
     });
 }
