@@ -1,0 +1,248 @@
+//! The calls.
+
+use crate::class::{DIRECT_MAX, SMALL_MAX, block_size, class_of, class_of_aligned};
+use crate::heap::{self, Heap, ORPHANS};
+use crate::page::{Block, Page, UNIT, kind};
+use crate::pool::POOL;
+use crate::region::{find, own_page};
+use crate::slot::{Access, Slot, thread_tag};
+use crate::{huge, life, purge};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+
+/// Above this, a block has a mapping of its own, bytes.
+pub const SPAN_MAX: usize = 256 << 10;
+
+/// Frees and the like of addresses that are not ours.
+pub static FOREIGN: AtomicU64 = AtomicU64::new(0);
+
+#[inline(always)]
+fn slot<A: Access>() -> &'static Slot {
+    // SAFETY: never null, and alive while the calling thread runs; the reference does not leave it.
+    unsafe { &*A::slot() }
+}
+
+fn heap(slot: &Slot) -> Option<&'static Heap> {
+    // SAFETY: null or a heap, which are never freed.
+    unsafe { slot.heap.get().as_ref() }.or_else(|| life::attach(slot))
+}
+
+/// A block of at least `size` bytes, aligned to 16. Null where the system has no memory.
+///
+/// Up to 1 KiB: thirteen instructions, no call, no atomic read-modify-write.
+#[inline(always)]
+pub fn malloc<A: Access>(size: usize) -> *mut u8 {
+    if size <= DIRECT_MAX {
+        // SAFETY: entries and `EMPTY` are never unmapped; a thread's heads are its own.
+        let block = unsafe { (*A::direct_page((size + 7) & !7)).pop() };
+        if !block.is_null() {
+            return block.cast();
+        }
+    }
+    malloc_slow::<A>(size)
+}
+
+#[cold]
+#[inline(never)]
+fn malloc_slow<A: Access>(size: usize) -> *mut u8 {
+    let block = if size <= SMALL_MAX {
+        allocate_small(slot::<A>(), class_of(size))
+    } else {
+        allocate_large(size, 16, false)
+    };
+    if block.is_null() {
+        A::refused();
+    }
+    block
+}
+
+fn allocate_small(slot: &Slot, class: usize) -> *mut u8 {
+    // SAFETY: as in `malloc`.
+    let block = unsafe { (*slot.page(class)).pop() };
+    if !block.is_null() {
+        return block.cast();
+    }
+    refill(slot, class)
+}
+
+#[inline(never)]
+fn refill(slot: &Slot, class: usize) -> *mut u8 {
+    let heap = heap(slot);
+    let refilled = || match heap {
+        Some(heap) => heap.refill(slot, class),
+        None => ORPHANS.allocate(class).0,
+    };
+    purge::tick_now();
+    let mut block = refilled();
+    if block.is_null() && heap::sweep_all() > 0 {
+        block = refilled();
+    }
+    block.cast()
+}
+
+fn allocate_large(size: usize, align: usize, zero: bool) -> *mut u8 {
+    if size > SPAN_MAX || align > UNIT {
+        return huge::allocate(size, align, zero).map_or(null_mut(), |at| at as *mut u8);
+    }
+    let units = size.max(1).div_ceil(UNIT);
+    let mut taken = POOL.lock().take(units, kind::SPAN);
+    if taken.is_none() && heap::sweep_all() > 0 {
+        taken = POOL.lock().take(units, kind::SPAN);
+    }
+    let Some(taken) = taken else {
+        return null_mut();
+    };
+    taken.page.asked.store(size, Relaxed);
+    let at = taken.page.start.load(Relaxed) as *mut u8;
+    if zero && !taken.zero {
+        // SAFETY: a span of so many units.
+        unsafe { core::ptr::write_bytes(at, 0, size) };
+    }
+    at
+}
+
+/// A block of zeros.
+#[inline]
+pub fn calloc<A: Access>(size: usize) -> *mut u8 {
+    if size > SMALL_MAX {
+        return allocate_large(size, 16, true);
+    }
+    let block = malloc::<A>(size);
+    if !block.is_null() {
+        // SAFETY: a block of at least `size` bytes.
+        unsafe { core::ptr::write_bytes(block, 0, size) };
+    }
+    block
+}
+
+/// A block at a multiple of `align`, a power of two.
+#[inline]
+pub fn aligned<A: Access>(size: usize, align: usize, zero: bool) -> *mut u8 {
+    if align <= 16 {
+        return if zero {
+            calloc::<A>(size)
+        } else {
+            malloc::<A>(size)
+        };
+    }
+    let Some(class) = class_of_aligned(size, align) else {
+        return allocate_large(size, align, zero);
+    };
+    let block = allocate_small(slot::<A>(), class);
+    if zero && !block.is_null() {
+        // SAFETY: a block of at least `size` bytes.
+        unsafe { core::ptr::write_bytes(block, 0, size) };
+    }
+    block
+}
+
+/// Frees a block; null is none. An address that is not ours is counted and left alone, unread.
+///
+/// A block of a page of the calling thread: fifteen instructions, no call, no atomic read-modify-write.
+///
+/// # Safety
+/// `p` is null, foreign, or a block that the program does not use any more.
+#[inline(always)]
+pub unsafe fn free<A: Access>(p: *mut u8) {
+    if let Some(page) = own_page(p as usize) {
+        // SAFETY: a block of the page, which is the calling thread's.
+        return unsafe { page.push(p.cast()) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { free_slow::<A>(p) }
+}
+
+#[inline(never)]
+unsafe fn free_slow<A: Access>(p: *mut u8) {
+    let Some(page) = find(p as usize) else {
+        if !p.is_null() {
+            free_elsewhere(p);
+        }
+        return;
+    };
+    if page.kind.load(Relaxed) != kind::SMALL {
+        return free_span(page, p);
+    }
+    let block: *mut Block = p.cast();
+    if page.owner.load(Acquire) == thread_tag() {
+        // A block in a further unit of the page.
+        // SAFETY: a block of the page, which is the calling thread's.
+        return unsafe { page.push(block) };
+    }
+    match heap(slot::<A>()) {
+        // SAFETY: a block of the page, of this thread's heap.
+        Some(heap) if core::ptr::eq(heap, page.heap.load(Relaxed)) => unsafe {
+            heap.free_home(page, block)
+        },
+        // SAFETY: the ring is the calling thread's; a block of the page.
+        Some(heap) => unsafe { (*heap.ring.get()).push(page, block, &heap.counts) },
+        // SAFETY: a block of the page.
+        None => unsafe { heap::bring(page, block, block, 1) },
+    }
+}
+
+fn free_span(page: &'static Page, p: *mut u8) {
+    if page.start.load(Relaxed) != p as usize {
+        FOREIGN.fetch_add(1, Relaxed);
+        return;
+    }
+    POOL.lock().put(page, true);
+    purge::tick_now();
+}
+
+#[cold]
+fn free_elsewhere(p: *mut u8) {
+    if !huge::free(p as usize) {
+        FOREIGN.fetch_add(1, Relaxed);
+    }
+    purge::tick_now();
+}
+
+/// Bytes that the program may use of a block; 0 for null and for what is not ours.
+///
+/// # Safety
+/// As [`free`], but the block is in use.
+pub unsafe fn usable_size(p: *const u8) -> usize {
+    match find(p as usize) {
+        Some(page) if page.kind.load(Relaxed) == kind::SMALL => page.size.load(Relaxed) as usize,
+        Some(page) => page.bytes(),
+        None if p.is_null() => 0,
+        None => huge::size_of_block(p as usize).unwrap_or(0),
+    }
+}
+
+/// Changes a block's size; the contents stay as far as they fit. The block may move to another, which is
+/// aligned to `align`. Null where the system has no memory: then the old block is as it was.
+///
+/// Stays in place where the new size fits and uses more than half of the block.
+///
+/// # Safety
+/// `p` is a block in use, aligned to `align`, a power of two.
+pub unsafe fn realloc<A: Access>(p: *mut u8, size: usize, align: usize) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    let usable = unsafe { usable_size(p) };
+    if usable == 0 {
+        FOREIGN.fetch_add(1, Relaxed);
+        return null_mut();
+    }
+    if size <= usable && (size > usable / 2 || usable <= block_size(0)) {
+        return p;
+    }
+    if usable > SPAN_MAX && size > SPAN_MAX && align <= 4096 {
+        let moved = huge::resize(p as usize, size);
+        if let Some(moved) = moved {
+            return moved as *mut u8;
+        }
+    }
+    let new = aligned::<A>(size, align, false);
+    if new.is_null() {
+        // Where there is no memory to move to, a smaller size is served in place.
+        return if size <= usable { p } else { new };
+    }
+    // SAFETY: both are as large, and the new block is another one.
+    unsafe {
+        core::ptr::copy_nonoverlapping(p, new, usable.min(size));
+        free::<A>(p);
+    }
+    new
+}
