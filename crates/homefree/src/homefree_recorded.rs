@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use homefree_record::{self as record, Registers};
 use homefree_thread::{Slot, slot};
 
-/// Tells `homefree record` that the program records itself: it needs no preloaded library.
-#[used]
+/// Tells `homefree record` that the program records itself: it needs no preloaded library. Not `#[used]`: a
+/// program that has this crate for something else must not say so. [`prepare`] looks at it.
 #[unsafe(link_section = ".homefree_recorded")]
 static MARK: u8 = 0;
 
@@ -46,6 +46,7 @@ fn ready_slot() -> &'static Slot {
 #[inline(never)]
 fn prepare(slot: &Slot) {
     static DONE: AtomicBool = AtomicBool::new(false);
+    core::hint::black_box(&MARK);
     if slot.busy.get() != 0 || DONE.swap(true, Ordering::AcqRel) {
         return;
     }

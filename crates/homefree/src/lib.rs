@@ -1,4 +1,22 @@
-//! Homefree for Rust programs: see which memory threads free for each other.
+//! Homefree for Rust programs.
+//!
+//! # [`Accounted`]: how many bytes are held
+//!
+//! **For:** libraries and programs that want to know at any moment, in production, how many bytes they hold.
+//! [`ledger`] has the whole of it; `docs/ledger.md` is its contract.
+//!
+//! ```no_run
+//! use std::alloc::System;
+//!
+//! #[global_allocator]
+//! static ALLOCATOR: homefree::Accounted<System> = homefree::Accounted::new(System);
+//!
+//! fn main() {
+//!     println!("{} bytes are held", ALLOCATOR.usage().current);
+//! }
+//! ```
+//!
+//! # [`Recorded`]: which memory threads free for each other
 //!
 //! **For:** programs in which `homefree record` can see nothing, because they are linked statically or
 //! bring an allocator of their own; they record the same profile through the same code, from inside.
@@ -20,4 +38,7 @@
 // Named so that a report can tell its frames by the file's name alone.
 mod homefree_recorded;
 
+/// Exact byte accounting around any allocator.
+pub use homefree_ledger as ledger;
+pub use homefree_ledger::Accounted;
 pub use homefree_recorded::Recorded;
