@@ -135,4 +135,16 @@ pub mod raw {
     }
 
     pub use crate::limit::is_set as has_limit;
+
+    /// Has `f` called by every thread that has counted, at its end, with what it allocated and freed. It must
+    /// not allocate.
+    pub fn when_a_thread_ends(f: fn(crate::ThreadFlow)) {
+        crate::registry::when_a_thread_ends(f);
+    }
+
+    /// Whether the calling thread has a lock of the ledger's: this is a signal's handler then, and it must not read
+    /// exactly.
+    pub fn holds_a_lock() -> bool {
+        events::slot().state.get() & crate::state::HOLDS != 0
+    }
 }

@@ -1,5 +1,6 @@
 //! Reading the ledger.
 
+use crate::account::Account;
 use crate::registry;
 use crate::shared::{SHARED, Sums};
 use core::sync::atomic::Ordering;
@@ -42,6 +43,16 @@ pub struct ThreadFlow {
 }
 
 impl ThreadFlow {
+    /// A living thread's. Under the registry's lock, or by the thread itself.
+    pub(crate) fn of(account: &Account) -> Self {
+        let sums = account.read().sums;
+        Self {
+            tid: account.tid.load(Ordering::Relaxed),
+            allocated: sums.allocated,
+            freed: sums.freed,
+        }
+    }
+
     /// Bytes that the thread allocated more than it freed: it has sent them away, or holds them still.
     pub fn sent_away(&self) -> u64 {
         self.allocated.saturating_sub(self.freed)
@@ -128,22 +139,14 @@ pub(crate) fn exact() -> (Usage, Totals) {
 
 /// See [`crate::Ledger::for_each_thread`].
 pub(crate) fn for_each_thread(f: &mut dyn FnMut(ThreadFlow)) {
-    let flow = |tid, sums: &Sums| ThreadFlow {
-        tid,
-        allocated: sums.allocated,
-        freed: sums.freed,
-    };
     let mut rest = SHARED.direct.get();
     rest.add(&SHARED.retired.get());
-    registry::with_list(|list| {
-        list.for_each(|account| {
-            f(flow(
-                account.tid.load(Ordering::Relaxed),
-                &account.read().sums,
-            ));
-        });
+    registry::with_list(|list| list.for_each(|account| f(ThreadFlow::of(account))));
+    f(ThreadFlow {
+        tid: 0,
+        allocated: rest.allocated,
+        freed: rest.freed,
     });
-    f(flow(0, &rest));
 }
 
 /// Makes the balance what the sums say. By the only thread there is.

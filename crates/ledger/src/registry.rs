@@ -3,12 +3,13 @@
 use crate::account::Account;
 use crate::events::{self, Quiet};
 use crate::pool::Pool;
+use crate::reading::ThreadFlow;
 use crate::shared::SHARED;
 use crate::{reading, scope, state};
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use homefree_thread::counter::{self, CounterSlot};
 use homefree_thread::{ExitHook, Lock, LockGuard, ROUNDS, sys};
 
@@ -169,6 +170,23 @@ fn close_held(registry: &Registry, place: NonNull<Account>) {
     unsafe { registry.pool.put(place) };
 }
 
+/// Whom to tell of threads that end; null for nobody.
+static TOLD: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// See [`crate::raw::when_a_thread_ends`].
+pub(crate) fn when_a_thread_ends(f: fn(ThreadFlow)) {
+    TOLD.store(f as *mut (), Ordering::Release);
+}
+
+fn tell_of_end(account: &Account) {
+    let told = TOLD.load(Ordering::Acquire);
+    if !told.is_null() {
+        // SAFETY: stored by `when_a_thread_ends` from this type.
+        let told = unsafe { core::mem::transmute::<*mut (), fn(ThreadFlow)>(told) };
+        told(ThreadFlow::of(account));
+    }
+}
+
 /// The exit hook. Re-arms itself until the last round, so that later destructors still find an account.
 unsafe extern "C" fn ended(value: *mut c_void) {
     let Some(place) = NonNull::new(value.cast::<Account>()) else {
@@ -182,6 +200,7 @@ unsafe extern "C" fn ended(value: *mut c_void) {
     if rounds < ROUNDS && unsafe { EXIT.arm(value) } {
         return;
     }
+    tell_of_end(account);
     // SAFETY: by the thread itself, whose account this is.
     let slot = unsafe { account.slot() };
     slot.state.set(state::DIRECT);

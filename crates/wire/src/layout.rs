@@ -40,6 +40,8 @@ macro_rules! entry {
     };
 }
 
+pub(crate) use entry;
+
 entry! {
     /// Page 0. Fields after `state` change while the program runs.
     Header / HeaderValue {

@@ -28,6 +28,7 @@
 //! ```
 #![no_std]
 
+pub mod account;
 mod buckets;
 mod layout;
 pub mod records;
