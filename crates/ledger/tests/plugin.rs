@@ -151,6 +151,27 @@ fn closes_under_living_threads(path: &Path) {
     }
 }
 
+/// No pthread key is left, so no thread's end can be told: all is counted at once instead.
+fn counts_without_a_key(path: &Path) {
+    let mut keys = Vec::new();
+    loop {
+        let mut key = 0;
+        // SAFETY: plain call.
+        if unsafe { libc::pthread_key_create(&mut key, None) } != 0 {
+            break;
+        }
+        keys.push(key);
+    }
+    let plugin = Plugin::open(path);
+    counts_right_in_every_thread(&plugin);
+    assert_eq!((plugin.error)(), 0, "nobody has a margin");
+    plugin.close();
+    for key in keys {
+        // SAFETY: made above.
+        assert_eq!(unsafe { libc::pthread_key_delete(key) }, 0);
+    }
+}
+
 #[test]
 fn a_library_counts_wherever_its_counters_lie() {
     let short = artifacts::artifact("plugin", "libplugin.so", "");
@@ -173,6 +194,10 @@ fn a_library_counts_wherever_its_counters_lie() {
         (SOME as u64, 0)
     );
     plugin.free(block, SOME);
+    let folder = tempfile::tempdir().unwrap();
+    let third = folder.path().join("libthird.so");
+    std::fs::copy(&short, &third).unwrap();
+    counts_without_a_key(&third);
     // Only now: the loader does not get the room of closed libraries back.
     many_libraries_open_and_count(&short);
     closes_under_living_threads(&short);
