@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates that the library is made of, beside the workspace's own files.
-const PARTS: [&str; 4] = ["preload", "record", "thread", "wire"];
+const PARTS: [&str; 5] = ["next", "preload", "record", "thread", "wire"];
 
 /// What the outer cargo or its user set for this program and must not reach the library.
 const LEAKS: [&str; 12] = [

@@ -4,9 +4,10 @@
 //! at the call, then jumps: the Rust function returns straight to the program.
 
 use crate::next::{NEXT, Ptr};
-use crate::{bootstrap, registers, slot};
+use crate::{registers, slot};
 use core::arch::naked_asm;
 use core::ffi::c_int;
+use homefree_next::bootstrap;
 use homefree_record as record;
 
 /// `stub!(name, inner, registers free after the arguments)`.
@@ -184,9 +185,8 @@ unsafe fn realloc_with(
         // SAFETY: a request of the program's own, for a block that the loader once got.
         let new = unsafe { NEXT.malloc.get()(size) };
         if !new.is_null() {
-            let len = bootstrap::malloc_usable_size(p).min(size);
-            // SAFETY: as large as said; one is in the arena, the other not.
-            unsafe { core::ptr::copy_nonoverlapping(p.cast::<u8>(), new.cast(), len) };
+            // SAFETY: one is from there, the other not.
+            unsafe { bootstrap::move_out(p, new, size) };
         }
         // SAFETY: the caller's promise.
         return unsafe { note(new, size, sp, fp) };

@@ -9,7 +9,6 @@
 //! (`panic = "abort"`); other profiles link `std` only so that they build.
 #![cfg_attr(panic = "abort", no_std)]
 
-mod bootstrap;
 mod cxx;
 mod hooks;
 mod life;
