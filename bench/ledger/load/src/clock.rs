@@ -23,11 +23,12 @@ pub struct Took {
 }
 
 /// Times `f`.
-pub fn time(f: impl FnOnce()) -> Took {
+pub fn time<T>(f: impl FnOnce() -> T) -> (Took, T) {
     let (wall, before) = (Instant::now(), cpu());
-    f();
-    Took {
+    let value = f();
+    let took = Took {
         wall: wall.elapsed(),
         cpu: cpu() - before,
-    }
+    };
+    (took, value)
 }

@@ -9,6 +9,7 @@ mod threads;
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
+use std::time::Duration;
 
 /// What an arm tells about its allocator.
 pub trait Arm {
@@ -41,16 +42,21 @@ pub trait Arm {
 /// A way to read, by name.
 pub type Reading = (&'static str, fn() -> i64);
 
-/// What to do, from the command line: `CASE SIZE THREADS COUNT`.
+/// What to do, from the command line.
 struct Order {
     case: String,
     size: usize,
     threads: usize,
+    /// How often, or how often at a stretch.
     count: u64,
+    /// Stretches follow each other until this is over; 0 for a single one.
+    least: Duration,
 }
 
+const USAGE: &str = "usage: CASE SIZE THREADS COUNT MILLISECONDS";
+
 fn order(args: &[String]) -> Option<Order> {
-    let [case, size, threads, count] = args else {
+    let [case, size, threads, count, least] = args else {
         return None;
     };
     Some(Order {
@@ -58,13 +64,14 @@ fn order(args: &[String]) -> Option<Order> {
         size: size.parse().ok()?,
         threads: threads.parse().ok()?,
         count: count.parse().ok()?,
+        least: Duration::from_millis(least.parse().ok()?),
     })
 }
 
 /// Runs an artifact: proves the allocator, does as told, prints. Returns the exit status.
 pub fn main<A: Arm>(args: &[String]) -> i32 {
     let Some(order) = order(args) else {
-        eprintln!("usage: CASE SIZE THREADS COUNT");
+        eprintln!("{USAGE}");
         return 2;
     };
     A::start();
@@ -76,38 +83,56 @@ pub fn main<A: Arm>(args: &[String]) -> i32 {
         }
     };
     let mut line = format!(r#"{{"arm":"{}",{proof}"#, A::NAME);
-    let done = match order.case.as_str() {
-        "pairs" => threads::run(order.threads, || {
-            pairs::ledger_bench_pairs(order.size, order.count);
-        }),
+    let each = match order.case.as_str() {
+        "pairs" => pairs::ledger_bench_pairs,
         "always" => {
             let knob = A::settle_always();
             let _ = write!(line, r#","knob":{knob}"#);
-            threads::run(order.threads, || {
-                pairs::ledger_bench_pairs(order.size, order.count);
-            })
+            pairs::ledger_bench_pairs
         }
-        "climb" => threads::run(order.threads, || {
-            pairs::ledger_bench_climb(order.size, order.count);
-        }),
+        "climb" => {
+            keep_the_heap();
+            pairs::ledger_bench_climb
+        }
+        "large" => {
+            keep_the_heap();
+            pairs::ledger_bench_pairs
+        }
         "read" => {
             line += &read::measure::<A>(order.threads, order.count);
             println!("{line}}}");
             return 0;
         }
         other => {
-            eprintln!("no case {other}");
+            eprintln!("no case {other}; {USAGE}");
             return 2;
         }
     };
+    let (took, stretches) = threads::run(order.threads, order.least, || {
+        each(order.size, order.count);
+    });
+    let blocks = match order.case.as_str() {
+        "climb" => (order.size / pairs::BLOCK) as u64,
+        _ => 1,
+    };
     let _ = write!(
         line,
-        r#","wall":{},"cpu":{}"#,
-        done.wall.as_nanos(),
-        done.cpu.as_nanos()
+        r#","wall":{},"cpu":{},"pairs":{}"#,
+        took.wall.as_nanos(),
+        took.cpu.as_nanos(),
+        stretches * order.count * blocks
     );
     println!("{line}}}");
     0
+}
+
+/// Makes glibc keep what is freed: system calls and page faults would hide everything else.
+fn keep_the_heap() {
+    const LARGE: i32 = 1 << 30;
+    for what in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {
+        // SAFETY: no memory is involved.
+        unsafe { libc::mallopt(what, LARGE) };
+    }
 }
 
 /// As [`main`], for a library: arguments as a C program has them, the first being the library's name.
@@ -120,7 +145,9 @@ pub unsafe fn main_of_library<A: Arm>(argc: c_int, argv: *const *const c_char) -
             // SAFETY: the caller's promise.
             let arg = unsafe { *argv.add(index) };
             // SAFETY: as above.
-            unsafe { CStr::from_ptr(arg) }.to_string_lossy().into_owned()
+            unsafe { CStr::from_ptr(arg) }
+                .to_string_lossy()
+                .into_owned()
         })
         .collect();
     main::<A>(&args)

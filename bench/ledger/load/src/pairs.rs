@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::hint::black_box;
 
 /// Blocks of which [`ledger_bench_climb`] builds up its amount.
-const BLOCK: usize = 4096;
+pub const BLOCK: usize = 4096;
 
 fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 8).unwrap_or(Layout::new::<u64>())

@@ -2,28 +2,41 @@
 
 use crate::clock::{Took, time};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-/// Runs `work` on `threads` threads, the first of them this one where it is the only one; times from when all are
-/// ready until all are done.
-pub fn run(threads: usize, work: impl Fn() + Sync) -> Took {
+/// Runs `work` on `threads` threads (a single one is this one), again and again until `least` is over, timed from when
+/// all are ready until all are done. Also returns how often it ran.
+pub fn run(threads: usize, least: Duration, work: impl Fn() + Sync) -> (Took, u64) {
+    let repeat = || {
+        let start = Instant::now();
+        let mut stretches = 0;
+        loop {
+            work();
+            stretches += 1;
+            if start.elapsed() >= least {
+                return stretches;
+            }
+        }
+    };
     if threads <= 1 {
-        return time(work);
+        return time(repeat);
     }
     let (start, end) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
+    let total = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for index in 0..threads {
-            let (start, end, work) = (&start, &end, &work);
+            let (start, end, repeat, total) = (&start, &end, &repeat, &total);
             scope.spawn(move || {
                 tie(index);
                 start.wait();
-                work();
+                total.fetch_add(repeat(), Ordering::Relaxed);
                 end.wait();
             });
         }
         start.wait();
-        time(|| {
-            end.wait();
-        })
+        let (took, _) = time(|| end.wait());
+        (took, total.load(Ordering::Relaxed))
     })
 }
 

@@ -1,4 +1,4 @@
-//! Loads a library of an arm with `dlopen` and runs it: `host LIBRARY CASE SIZE THREADS COUNT`.
+//! Loads a library of an arm with `dlopen` and runs it: `host LIBRARY CASE SIZE THREADS COUNT MILLISECONDS`.
 
 use std::ffi::{CString, c_char, c_int};
 use std::os::unix::ffi::OsStringExt;
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
         .filter_map(|arg| CString::new(arg.into_vec()).ok())
         .collect();
     let Some(path) = args.first() else {
-        eprintln!("usage: host LIBRARY CASE SIZE THREADS COUNT");
+        eprintln!("usage: host LIBRARY CASE SIZE THREADS COUNT MILLISECONDS");
         return ExitCode::from(2);
     };
     // SAFETY: a string; the library's initialisers are Rust's.
