@@ -84,8 +84,10 @@ impl Book {
         real.bytes = real.bytes.saturating_sub(self.baseline());
         let signed = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
         let undeclared = signed(real.bytes).saturating_sub(signed(self.declared()));
-        self.real_peak.fetch_max(real.bytes, Relaxed);
         // A load first: the largest changes rarely, and a shared line is not to be taken at each call.
+        if real.bytes > self.real_peak.load(Relaxed) {
+            self.real_peak.fetch_max(real.bytes, Relaxed);
+        }
         for (place, value) in [
             (&self.undeclared_peak, undeclared),
             (&self.unused_peak, undeclared.saturating_neg()),
