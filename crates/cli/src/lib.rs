@@ -9,9 +9,10 @@
 //! | module | job |
 //! | --- | --- |
 //! | `program` | look at CMD before it is started: can it be recorded? |
-//! | `library` | unpack `libhomefree.so`, which the program carries inside |
+//! | `library` | unpack the libraries that the program carries inside |
 //! | `launch` | run a program as if we were not there: terminal, signals, exit status |
 //! | `record` | one recording: where profiles go, which they are, what to say at the end |
+//! | `run` | one run under the ledger: the account, while it runs and at its end |
 //! | `demo_server` | the program that `homefree demo` records |
 //! | `status` | the status line of a running recording |
 
@@ -22,6 +23,7 @@ mod launch;
 mod library;
 mod program;
 mod record;
+mod run;
 mod size;
 mod status;
 mod terminal;

@@ -148,6 +148,7 @@ fn make() {
         .store(u64::from_le_bytes(MAGIC), Ordering::Release);
     OWNER.store(pid, Ordering::Relaxed);
     PAGE.store(page.as_ptr(), Ordering::Release);
+    publish();
 }
 
 fn put(page: NonNull<u8>, at: usize, text: &[u8]) {
@@ -267,6 +268,7 @@ pub(crate) fn end() {
         return;
     }
     if !ENDING.swap(true, Ordering::AcqRel) {
+        PEAK_ERROR.fetch_max(ledger().usage().error, Ordering::Relaxed);
         // From here on every event is written at once: destructors still run.
         ledger().set_drift_budget(1);
         ledger().settle();

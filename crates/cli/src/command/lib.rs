@@ -12,7 +12,11 @@ use std::os::unix::ffi::OsStrExt;
 /// $XDG_CACHE_HOME/homefree, ~/.cache/homefree or /tmp/homefree-UID, whichever serves first.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{STATUS}"))]
-pub struct Lib {}
+pub struct Lib {
+    /// The library that counts bytes (`homefree run --ledger`) instead
+    #[arg(long)]
+    ledger: bool,
+}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +40,11 @@ Exit status:
 impl Lib {
     /// Prints the path.
     pub fn run(self) -> Result<u8, Failure> {
-        let path = library::unpack()?;
+        let which = match self.ledger {
+            true => &library::LEDGER,
+            false => &library::RECORDER,
+        };
+        let path = library::unpack(which)?;
         let mut line = path.as_os_str().as_bytes().to_vec();
         line.push(b'\n');
         super::written(std::io::stdout().write_all(&line))

@@ -6,6 +6,7 @@ mod lib;
 mod man;
 mod record;
 mod report;
+mod run;
 
 use crate::demo_server;
 use crate::failure::{Failure, status};
@@ -39,6 +40,7 @@ Examples:
 pub enum Command {
     Record(record::Record),
     Report(report::Report),
+    Run(run::Run),
     Demo(demo::Demo),
     Lib(lib::Lib),
     Completions(completions::Completions),
@@ -56,6 +58,7 @@ impl Command {
         match self {
             Command::Record(command) => command.run(),
             Command::Report(command) => command.run(),
+            Command::Run(command) => command.run(),
             Command::Demo(command) => command.run(),
             Command::Lib(command) => command.run(),
             Command::Completions(command) => command.run(),

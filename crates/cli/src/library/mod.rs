@@ -1,6 +1,6 @@
-//! `libhomefree.so`, which the program carries inside and unpacks where the loader can use it.
+//! The libraries that the program carries inside, and unpacks where the loader can use them.
 //!
-//! It goes to `<place>/<hash of the contents>/libhomefree.so`, so that versions never meet, written
+//! One goes to `<place>/<hash of the contents>/<its name>`, so that versions never meet, written
 //! under another name first and renamed, so that nobody ever loads half of one. What is there
 //! already is used only if it is ours, nobody else can change it, and every byte is the same.
 
@@ -15,14 +15,39 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-pub use place::candidates;
+use place::candidates;
 
-/// The library, as built by `build.rs`.
-pub static BYTES: &[u8] = include_bytes!(env!("HOMEFREE_CARRIED"));
-/// Names the contents of [`BYTES`].
-pub const HASH: &str = env!("HOMEFREE_CARRIED_HASH");
-/// File name; a process that has it mapped is recorded.
-pub const NAME: &str = "libhomefree.so";
+/// A library that is carried.
+#[derive(Debug)]
+pub struct Library {
+    /// File name; a process that has it mapped is recorded, or counted.
+    pub name: &'static str,
+    /// As built by `build.rs`.
+    bytes: &'static [u8],
+    /// Names the contents.
+    hash: &'static str,
+}
+
+macro_rules! carried {
+    ($($(#[$m:meta])* $name:ident = $file:literal;)*) => { $(
+        $(#[$m])*
+        pub static $name: Library = Library {
+            name: $file,
+            bytes: include_bytes!(env!(concat!("HOMEFREE_CARRIED_", stringify!($name)))),
+            hash: env!(concat!("HOMEFREE_CARRIED_", stringify!($name), "_HASH")),
+        };
+    )*
+        /// File names of all of them.
+        const NAMES: &[&str] = &[$($file),*];
+    };
+}
+
+carried! {
+    /// Records which memory threads free for each other: `homefree record`.
+    RECORDER = "libhomefree.so";
+    /// Counts bytes: `homefree run --ledger`.
+    LEDGER = "libhomefree_ledger.so";
+}
 
 /// Why a place does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -56,27 +81,27 @@ pub enum Unfit {
 ///
 /// # Errors
 /// Where no place serves, says for each why not.
-pub fn unpack() -> Result<PathBuf, Failure> {
+pub fn unpack(library: &Library) -> Result<PathBuf, Failure> {
     let mut tried = Vec::new();
     for candidate in candidates() {
-        match unpack_to(&candidate, BYTES, HASH) {
+        match unpack_to(&candidate, library.name, library.bytes, library.hash) {
             Ok(path) => return Ok(path),
             Err(unfit) => tried.push(format!("{}: {unfit}", candidate.display())),
         }
     }
     Err(Failure::new(
         status::NOT_RECORDED,
-        "found no place to unpack libhomefree.so to",
+        format!("found no place to unpack {} to", library.name),
     )
     .why(tried.join("; "))
     .advice("set XDG_CACHE_HOME to a folder of your own that is writable and not mounted noexec"))
 }
 
-/// Unpacks `bytes` below `place` (made if missing), or verifies what is there.
+/// Unpacks `bytes` as `name` below `place` (made if missing), or verifies what is there.
 ///
 /// # Errors
 /// Why the place does not serve.
-pub fn unpack_to(place: &Path, bytes: &[u8], hash: &str) -> Result<PathBuf, Unfit> {
+fn unpack_to(place: &Path, name: &str, bytes: &[u8], hash: &str) -> Result<PathBuf, Unfit> {
     if !place.is_absolute() || !can_be_preloaded(place) {
         return Err(Unfit::Path);
     }
@@ -90,7 +115,7 @@ pub fn unpack_to(place: &Path, bytes: &[u8], hash: &str) -> Result<PathBuf, Unfi
     own_folder(place)?;
     let folder = place.join(hash);
     own_folder(&folder)?;
-    let path = folder.join(NAME);
+    let path = folder.join(name);
     if !is_ours(&path, bytes)? {
         let mut file = tempfile::Builder::new()
             .prefix(".libhomefree.")
@@ -186,8 +211,8 @@ fn can_be_loaded(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The value of `LD_PRELOAD` with `library` first and what was there kept, except for other copies of
-/// the library (a `homefree record` inside another).
+/// The value of `LD_PRELOAD` with `library` first and what was there kept, except for libraries of
+/// ours (a `homefree record` inside another).
 pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> std::ffi::OsString {
     let mut value = library.as_os_str().to_owned();
     let existing = existing.unwrap_or_default();
@@ -196,7 +221,7 @@ pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> std::ffi::OsSt
         .split(|b| b.is_ascii_whitespace() || *b == b':')
     {
         let entry = OsStr::from_bytes(entry);
-        if entry.is_empty() || Path::new(entry).file_name() == Some(OsStr::new(NAME)) {
+        if entry.is_empty() || is_ours_by_name(entry) {
             continue;
         }
         value.push(":");
@@ -205,9 +230,18 @@ pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> std::ffi::OsSt
     value
 }
 
+fn is_ours_by_name(entry: &OsStr) -> bool {
+    let name = Path::new(entry).file_name();
+    NAMES.iter().any(|ours| name == Some(OsStr::new(ours)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn unpack_to(place: &Path, bytes: &[u8], hash: &str) -> Result<PathBuf, Unfit> {
+        super::unpack_to(place, RECORDER.name, bytes, hash)
+    }
 
     fn place() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -313,5 +347,6 @@ mod tests {
         assert_eq!(value(""), "/c/libhomefree.so");
         assert_eq!(value("libx.so /y.so"), "/c/libhomefree.so:libx.so:/y.so");
         assert_eq!(value("/old/libhomefree.so:z.so"), "/c/libhomefree.so:z.so");
+        assert_eq!(value("/old/libhomefree_ledger.so"), "/c/libhomefree.so");
     }
 }

@@ -27,6 +27,8 @@ const RECORDER_INSIDE: &[u8] = b".homefree_recorded";
 pub struct Recordable {
     /// It records itself: nothing needs to be preloaded.
     pub by_itself: bool,
+    /// No library can be preloaded: it records itself, and is static.
+    pub is_static: bool,
     /// Memory that will not be seen.
     pub notes: Vec<String>,
 }
@@ -60,8 +62,10 @@ fn examine(name: &str, data: &[u8]) -> Result<Recordable, Failure> {
         .section_by_name(LittleEndian, RECORDER_INSIDE)
         .is_some()
     {
+        let interpreter = interpreter(header, data);
         return Ok(Recordable {
             by_itself: true,
+            is_static: matches!(interpreter, Ok(None)),
             notes: Vec::new(),
         });
     }
@@ -90,6 +94,7 @@ fn examine(name: &str, data: &[u8]) -> Result<Recordable, Failure> {
     }
     Ok(Recordable {
         by_itself: false,
+        is_static: false,
         notes: notes(&sections, data),
     })
 }

@@ -24,6 +24,8 @@ pub struct Program {
     pub path: PathBuf,
     /// It records itself (`homefree::Recorded`): nothing needs to be preloaded.
     pub by_itself: bool,
+    /// No library can be preloaded: it records itself, and is static.
+    pub is_static: bool,
     /// What to say before it starts: parts of its memory that the recorder will not see.
     pub notes: Vec<String>,
 }
@@ -49,6 +51,7 @@ pub fn examine(name: &OsStr, search: Option<&OsStr>) -> Result<Program, Failure>
             return Ok(Program {
                 path,
                 by_itself: recordable.by_itself,
+                is_static: recordable.is_static,
                 notes,
             });
         }

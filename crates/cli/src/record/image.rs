@@ -1,13 +1,15 @@
 //! Which program a process is at the moment, and whether the recorder is in it: a process can turn
 //! into another program (exec) without our environment.
 
-use crate::library;
+use crate::library::Library;
 use std::fs;
 use std::path::PathBuf;
 
 /// What was last seen of a process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Image {
+    /// The recorder.
+    library: &'static Library,
     /// The program's file.
     exe: Option<PathBuf>,
     /// The recorder was mapped.
@@ -19,6 +21,17 @@ pub struct Image {
 }
 
 impl Image {
+    /// Nothing seen yet.
+    pub fn new(library: &'static Library) -> Self {
+        Self {
+            library,
+            exe: None,
+            recorded: false,
+            without: 0,
+            last_name: None,
+        }
+    }
+
     /// Looks at a living process.
     pub fn look(&mut self, pid: u32) {
         let Ok(exe) = fs::read_link(format!("/proc/{pid}/exe")) else {
@@ -27,7 +40,7 @@ impl Image {
         if self.exe.as_ref() != Some(&exe) {
             *self = Self {
                 exe: Some(exe),
-                ..Self::default()
+                ..Self::new(self.library)
             };
         }
         if self.recorded {
@@ -36,7 +49,7 @@ impl Image {
         let Ok(maps) = fs::read(format!("/proc/{pid}/maps")) else {
             return;
         };
-        let name = library::NAME.as_bytes();
+        let name = self.library.name.as_bytes();
         self.recorded = maps.windows(name.len()).any(|w| w == name);
         self.without += u32::from(!self.recorded);
     }
@@ -73,7 +86,7 @@ mod tests {
             .env_remove("LD_PRELOAD")
             .spawn()
             .unwrap();
-        let mut image = Image::default();
+        let mut image = Image::new(&crate::library::RECORDER);
         // Until the child has become sleep.
         while !image.exe.as_ref().is_some_and(|e| e.ends_with("sleep")) {
             image.look(child.id());

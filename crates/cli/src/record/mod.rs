@@ -9,5 +9,5 @@ mod summary;
 pub use image::Image;
 pub use output::Output;
 pub use profiles::Profiles;
-pub use session::{Session, Variables};
+pub use session::{Session, Variables, run_id};
 pub use summary::{Outcome, summary, unrecorded};

@@ -67,7 +67,7 @@ impl Session {
             ),
         ];
         if !program.by_itself {
-            let library = library::unpack()?;
+            let library = library::unpack(&library::RECORDER)?;
             let others = std::env::var_os("LD_PRELOAD");
             let value = library::preload_value(&library, others.as_deref());
             environment.push(("LD_PRELOAD", Some(value)));
@@ -77,7 +77,7 @@ impl Session {
         let shown = status && stderr().is_terminal() && terminal::has_regions();
         let mut session = Self {
             profiles: Profiles::new(&output.folder, output.file.as_deref(), run),
-            image: Image::default(),
+            image: Image::new(&library::RECORDER),
             started: Instant::now(),
             line: shown.then(|| StatusLine::new(stderr())),
             process: 0,
@@ -172,7 +172,10 @@ impl Watch for Session {
 }
 
 /// A random id, never 0.
-fn run_id() -> Result<u64, Failure> {
+///
+/// # Errors
+/// Where the system has no random bytes.
+pub fn run_id() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
         Ok(8) => Ok(u64::from_ne_bytes(bytes).max(1)),
