@@ -27,40 +27,51 @@ fn is_rare(layout: Layout) -> bool {
     layout.align() > 2 * size_of::<usize>() || layout.align() > layout.size()
 }
 
+/// # Safety
+/// As [`GlobalAlloc::alloc`].
 #[inline(always)]
-fn around<C: Count>(layout: Layout, call: impl FnOnce() -> *mut u8) -> *mut u8 {
+unsafe fn around<C: Count>(layout: Layout) -> *mut u8 {
     C::allocated(layout.size());
-    let p = call();
+    // SAFETY: the caller's promise.
+    let p = unsafe { System.alloc(layout) };
     if p.is_null() {
-        failed::<C>(layout.size());
+        return failed::<C>(layout.size());
     }
     p
 }
 
 #[cold]
 #[inline(never)]
-fn failed<C: Count>(bytes: usize) {
+fn failed<C: Count>(bytes: usize) -> *mut u8 {
     C::freed(bytes);
+    std::ptr::null_mut()
 }
 
+/// Takes its arguments as the program's call has them in registers.
+///
+/// # Safety
+/// As [`GlobalAlloc::alloc`].
 #[cold]
 #[inline(never)]
-fn rarely(call: impl FnOnce() -> *mut u8) -> *mut u8 {
-    call()
+unsafe fn rarely<C: Count>(size: usize, align: usize) -> *mut u8 {
+    // SAFETY: of a layout.
+    let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
+    // SAFETY: the caller's promise.
+    unsafe { around::<C>(layout) }
 }
 
 // SAFETY: every request is passed on as it is.
 unsafe impl<C: Count> GlobalAlloc for Counted<C> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        let call = || unsafe { System.alloc(layout) };
         if is_rare(layout) {
-            return rarely(|| around::<C>(layout, call));
+            // SAFETY: the caller's promise.
+            return unsafe { rarely::<C>(layout.size(), layout.align()) };
         }
         // SAFETY: just tested.
         unsafe { std::hint::assert_unchecked(!is_rare(layout)) };
-        around::<C>(layout, call)
+        // SAFETY: the caller's promise.
+        unsafe { around::<C>(layout) }
     }
 
     #[inline]
