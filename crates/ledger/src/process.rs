@@ -1,6 +1,7 @@
 //! What the kernel says of the process: resident and reserved bytes.
 
 use crate::pressure::{Absent, Buffer, c_path, field};
+use std::ffi::CStr;
 use std::path::Path;
 
 /// Memory of the process, bytes, as the kernel counts it: whole pages, of every thread and library, C's included.
@@ -34,7 +35,7 @@ pub struct ProcessMemory {
 /// # Errors
 /// Where `/proc` is not mounted, or the kernel is older than 4.5.
 pub fn process_memory() -> Result<ProcessMemory, Absent> {
-    process_memory_in(Path::new("/"))
+    memory_of(c"/proc/self/status")
 }
 
 /// The same, with `/proc` below `root`.
@@ -42,9 +43,13 @@ pub fn process_memory() -> Result<ProcessMemory, Absent> {
 /// # Errors
 /// As [`process_memory`].
 pub fn process_memory_in(root: &Path) -> Result<ProcessMemory, Absent> {
+    memory_of(&c_path(&root.join("proc/self/status")))
+}
+
+fn memory_of(path: &CStr) -> Result<ProcessMemory, Absent> {
     let file = "/proc/self/status";
     let mut buffer = Buffer::new();
-    let text = buffer.read(&c_path(&root.join("proc/self/status")), file)?;
+    let text = buffer.read(path, file)?;
     let figure = |key| kibibytes(field(text, key)).ok_or(Absent::Malformed { file });
     let (anon, in_files, shmem) = (figure("RssAnon")?, figure("RssFile")?, figure("RssShmem")?);
     Ok(ProcessMemory {
@@ -68,7 +73,7 @@ pub fn process_memory_in(root: &Path) -> Result<ProcessMemory, Absent> {
 /// # Errors
 /// Where the file can not be read: a kernel older than 4.14, or a process that may not be looked at.
 pub fn lazy_free_bytes() -> Result<u64, Absent> {
-    lazy_free_bytes_in(Path::new("/"))
+    lazy_free_of(c"/proc/self/smaps_rollup")
 }
 
 /// The same, with `/proc` below `root`.
@@ -76,9 +81,13 @@ pub fn lazy_free_bytes() -> Result<u64, Absent> {
 /// # Errors
 /// As [`lazy_free_bytes`].
 pub fn lazy_free_bytes_in(root: &Path) -> Result<u64, Absent> {
+    lazy_free_of(&c_path(&root.join("proc/self/smaps_rollup")))
+}
+
+fn lazy_free_of(path: &CStr) -> Result<u64, Absent> {
     let file = "/proc/self/smaps_rollup";
     let mut buffer = Buffer::new();
-    let text = buffer.read(&c_path(&root.join("proc/self/smaps_rollup")), file)?;
+    let text = buffer.read(path, file)?;
     kibibytes(field(text, "LazyFree")).ok_or(Absent::Malformed { file })
 }
 

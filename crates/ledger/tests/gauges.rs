@@ -44,7 +44,13 @@ fn seen() -> Seen {
         .collect()
 }
 
+/// One test: a snapshot takes the counters' values away.
 #[test]
+fn the_facade_gets_the_figures() {
+    figures_are_described_and_recorded();
+    the_recorder_records_until_it_is_dropped();
+}
+
 fn figures_are_described_and_recorded() {
     recorder();
     let scope = ledger().scope("query 42");
@@ -72,11 +78,11 @@ fn figures_are_described_and_recorded() {
     // Absolute, not added up.
     drop((held, scope));
     ledger().record_metrics();
+    ledger().record_metrics();
     let allocated = seen()["homefree_ledger_allocated_bytes_total"].3;
     assert!(allocated <= ledger().totals().allocated as f64);
 }
 
-#[test]
 fn the_recorder_records_until_it_is_dropped() {
     recorder();
     let current = || seen()["homefree_ledger_current_bytes"].3;

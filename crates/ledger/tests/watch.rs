@@ -8,6 +8,7 @@ use homefree_ledger::{
     Accounted, Amount, Edge, HardLimit, Pressure, Share, SoftLimit, Source, Watch, Watcher,
 };
 use std::alloc::System;
+use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -26,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() {
     // SAFETY: plain call. A watcher that hangs fails the test.
-    unsafe { libc::alarm(300) };
+    unsafe { libc::alarm(120) };
     a_settlement_wakes_the_watcher();
     each_crossing_is_told_once();
     between_low_and_high_nothing_is_told();
@@ -113,28 +114,35 @@ fn each_crossing_is_told_once() {
 fn between_low_and_high_nothing_is_told() {
     let (watcher, events) = watch(SOON, 64 * MIB, 32 * MIB);
     let low = block(40 * MIB);
-    for _ in 0..200 {
-        drop(block(23 * MIB));
-        thread::yield_now();
-    }
+    up_and_down(23 * MIB);
     assert!(events.try_recv().is_err(), "60 MiB are not above 64");
     let high = block(30 * MIB);
     assert_eq!(edge(&events), Edge::Above);
     drop(high);
-    for _ in 0..200 {
-        drop(block(30 * MIB));
-        thread::yield_now();
-    }
+    up_and_down(30 * MIB);
     assert!(events.try_recv().is_err(), "40 MiB are not below 32");
     drop(low);
     assert_eq!(edge(&events), Edge::Below);
     drop(watcher);
 }
 
+/// For some tens of the watcher's periods.
+fn up_and_down(size: usize) {
+    for _ in 0..20 {
+        let held = block(size);
+        thread::sleep(2 * SOON);
+        drop(held);
+        thread::sleep(2 * SOON);
+    }
+}
+
 fn watchers_have_limits_of_their_own() {
     // One more than the alarm has places for.
     let watchers: Vec<_> = (0..65)
-        .map(|n| watch(Duration::from_millis(50), (100 + n) * MIB, (50 + n) * MIB))
+        .map(|n| {
+            let period = if n < 64 { NEVER } else { SOON };
+            watch(period, (100 + n) * MIB, (50 + n) * MIB)
+        })
         .collect();
     let held = block(200 * MIB);
     for (_, events) in &watchers {
@@ -389,7 +397,7 @@ fn unsound_limits_are_refused() {
     );
 }
 
-/// Under a hard limit that is used up, an allocation of the watcher's would end the process.
+/// Where memory is short, or a hard limit is used up, an allocation of the watcher's could end the process.
 fn nothing_is_allocated_while_all_is_well() {
     static TOLD: AtomicU64 = AtomicU64::new(0);
     let root = Root::container();
@@ -413,25 +421,45 @@ fn nothing_is_allocated_while_all_is_well() {
             TOLD.fetch_add(1, Ordering::Release);
         })
         .unwrap();
-    let held = block(80 * MIB);
-    let mut seen = 0;
-    let mut next = || {
-        while TOLD.load(Ordering::Acquire) == seen {
+    let seen = Cell::new(0);
+    let told = || {
+        while TOLD.load(Ordering::Acquire) == seen.get() {
             thread::sleep(SOON);
         }
-        seen += 1;
+        seen.set(seen.get() + 1);
     };
-    next();
+    let up_and_down = || {
+        let held = block(80 * MIB);
+        told();
+        drop(held);
+        told();
+    };
+    up_and_down();
+    let of_the_watcher = || {
+        let this = homefree_thread::sys::thread_id();
+        let mut allocated = Vec::with_capacity(8);
+        A.for_each_thread(|flow| {
+            if flow.tid != this && flow.tid != 0 {
+                allocated.push(flow.allocated);
+            }
+        });
+        assert_eq!(allocated.len(), 1, "one other thread");
+        allocated[0]
+    };
+    let before = of_the_watcher();
+    for _ in 0..20 {
+        up_and_down();
+        thread::sleep(2 * SOON);
+    }
+    assert_eq!(of_the_watcher(), before);
+    // Nor in a process that can have no more.
     A.set_hard_limit(Some(HardLimit {
         bytes: 1,
         reserve: 0,
         small: 0,
     }));
     let refused = A.refused();
-    drop(held);
-    next();
-    // A period more, with all sources.
-    thread::sleep(Duration::from_millis(50));
+    thread::sleep(30 * SOON);
     let refused = A.refused() - refused;
     A.set_hard_limit(None);
     assert_eq!(refused, 0);

@@ -1,7 +1,7 @@
 //! The process's cgroup, and what limits it.
 
 use super::{Absent, Buffer, CgroupFigures, PsiFile, c_path, locate};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::vec::Vec;
 
@@ -160,11 +160,7 @@ impl Limited {
 }
 
 /// A limit. `None` for "max", and where there is no such file: the top of the hierarchy has none.
-fn limit_of(
-    path: &CString,
-    file: &'static str,
-    buffer: &mut Buffer,
-) -> Result<Option<u64>, Absent> {
+fn limit_of(path: &CStr, file: &'static str, buffer: &mut Buffer) -> Result<Option<u64>, Absent> {
     let text = match buffer.read(path, file) {
         Err(Absent::Unreadable {
             errno: libc::ENOENT,

@@ -3,7 +3,7 @@
 
 use super::Absent;
 use homefree_thread::sys::{Errno, File};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ impl Buffer {
     }
 
     /// The whole lines of a file, as far as they fit. A last line without its end was cut, and its number with it.
-    pub(crate) fn read(&mut self, path: &CString, file: &'static str) -> Result<&str, Absent> {
+    pub(crate) fn read(&mut self, path: &CStr, file: &'static str) -> Result<&str, Absent> {
         let unreadable = |Errno(errno)| Absent::Unreadable { file, errno };
         let source = File::read_only(path).map_err(unreadable)?;
         let mut len = 0;
