@@ -4,7 +4,7 @@ mod held;
 
 use datafusion_common::DataFusionError;
 use datafusion_execution::memory_pool::{
-    GreedyMemoryPool, MemoryLimit, MemoryPool, UnboundedMemoryPool,
+    FairSpillPool, GreedyMemoryPool, MemoryLimit, MemoryPool, UnboundedMemoryPool,
 };
 use held::{MIB, alone, consumer, hold};
 use homefree_datafusion::{LedgerPool, RealLimit};
@@ -154,6 +154,18 @@ fn the_wrapped_pool_refuses_in_its_own_words() {
     assert_eq!(pool.difference().declined, 1);
     assert_eq!(pool.difference().refused, 0);
     assert_eq!(pool.difference().declared, 0);
+}
+
+#[test]
+fn a_fair_pool_hears_who_comes_and_goes() {
+    let _alone = alone();
+    let pool = Arc::new(LedgerPool::new(FairSpillPool::new(100)));
+    let one = consumer(&pool, "one", true);
+    let other = consumer(&pool, "other", true);
+    one.try_grow(51).unwrap_err();
+    one.try_grow(50).unwrap();
+    drop(other);
+    one.try_grow(50).unwrap();
 }
 
 #[test]
