@@ -52,3 +52,17 @@ fn without_addresses(line: &str) -> String {
     }
     text.join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_differs_between_artifacts_is_left_out() {
+        let load = "mov    0x4496f(%rip),%r15        # <_DYNAMIC+0x298>";
+        assert_eq!(without_addresses(load), "mov …(%rip),%r15");
+        assert_eq!(without_addresses("call   *%r12"), "call *%r12");
+        assert_eq!(without_addresses("jne    <ledger_bench_pairs+0x50>"), "jne");
+        assert_eq!(without_addresses("mov    $0x8,%esi"), "mov $0x8,%esi");
+    }
+}

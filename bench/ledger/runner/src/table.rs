@@ -208,3 +208,36 @@ pub fn soak(kind: Kind, soaked: &Soaked) -> String {
         mib(soaked.resident_last),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_have_their_units() {
+        assert_eq!(
+            [64, 4096, 1 << 21, (1 << 20) + (64 << 10)].map(bytes),
+            ["64 B", "4 KiB", "2 MiB", "1.06 MiB"]
+        );
+        assert_eq!(duration(1.24), "1.2 ns");
+        assert_eq!(duration(210_000.0), "210.0 µs");
+    }
+
+    #[test]
+    fn a_missed_bar_and_a_slot_at_no_constant_distance_are_said() {
+        let row = |arm, kind, added, constant| instructions::Row {
+            arm,
+            kind,
+            pair: 154.0 + added,
+            added,
+            constant,
+        };
+        let text = instructions(&[
+            row(Arm::System, Kind::Executable, 0.0, None),
+            row(Arm::OursExecutable, Kind::Executable, 12.5, Some(true)),
+            row(Arm::OursLargeTls, Kind::Cdylib, 80.0, Some(false)),
+        ]);
+        assert!(text.contains("| `ours-executable` | +12.5 (bar 12: missed) |  |"));
+        assert!(text.contains("+80.0 (no constant distance)"));
+    }
+}
