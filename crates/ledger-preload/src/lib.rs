@@ -16,6 +16,7 @@
 //! profiles link `std` only so that they build.
 #![cfg_attr(panic = "abort", no_std)]
 
+mod api;
 mod careful;
 mod cxx;
 mod environment;

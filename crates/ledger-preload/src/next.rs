@@ -20,6 +20,7 @@ impl Artifact for Accountant {
     fn around(resolve: &mut dyn FnMut()) {
         crate::keep_errno(|| {
             resolve();
+            homefree_ledger::raw::never_unloaded();
             // Before anything is counted: what a thread may count before it settles must not exceed what the
             // short way takes for granted.
             homefree_ledger::ledger().set_drift_budget(size::DRIFT_BUDGET);

@@ -24,8 +24,6 @@ pub(crate) struct Account {
     pub(crate) previous: Cell<*mut Account>,
     /// The kernel's id.
     pub(crate) tid: AtomicU32,
-    /// Rounds of the exit hook so far.
-    pub(crate) rounds: AtomicU32,
     /// Odd while the sums and the credits change.
     turn: AtomicU32,
     /// Not zero while the thread settles.
@@ -80,7 +78,6 @@ impl Account {
     pub(crate) fn open(&self, slot: &CounterSlot) {
         self.slot.set(slot);
         self.tid.store(sys::thread_id(), Ordering::Relaxed);
-        self.rounds.store(0, Ordering::Relaxed);
         for place in [&self.allocated, &self.freed] {
             place.store(0, Ordering::Relaxed);
         }

@@ -105,12 +105,33 @@ pub fn allocated<const COUNT: bool>(bytes: usize) {
 #[inline(never)]
 pub fn freed<const COUNT: bool>(bytes: usize) {
     if !counter::add_slowly::<{ counter::FREED }, COUNT>(bytes) {
-        count(&Sums {
+        let sums = Sums {
             freed: bytes as u64,
             frees: u64::from(COUNT),
             ..Sums::default()
-        });
+        };
+        if begins_with_a_free() {
+            SHARED.direct(&sums);
+        } else {
+            count(&sums);
+        }
     }
+}
+
+/// Frees that a thread counts directly before it opens an account, if it begins with them.
+const FIRST_FREES: usize = 16;
+
+/// Whether this free is one of a thread's first events: it opens no account yet. The C library frees a few blocks at
+/// the very end of a thread, when nobody would be told of its end any more.
+fn begins_with_a_free() -> bool {
+    let slot = slot();
+    // Until there is an account, its place holds the number of them.
+    let so_far = slot.account.get() as usize;
+    let first = slot.state.get() == state::NEW && so_far < FIRST_FREES;
+    if first {
+        slot.account.set((so_far + 1) as *mut ());
+    }
+    first
 }
 
 /// Room for an allocation that the slot has no credit for: `None` if a limit forbids it. Give it back with

@@ -142,6 +142,12 @@ pub mod raw {
         crate::registry::when_a_thread_ends(f);
     }
 
+    /// This library stays until the process is gone: the ledger can be read exactly to the very end. Before anything is
+    /// counted.
+    pub fn never_unloaded() {
+        crate::registry::never_unloaded();
+    }
+
     /// Whether the calling thread has a lock of the ledger's: this is a signal's handler then, and it must not read
     /// exactly.
     pub fn holds_a_lock() -> bool {

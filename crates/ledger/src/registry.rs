@@ -11,7 +11,7 @@ use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use homefree_thread::counter::{self, CounterSlot};
-use homefree_thread::{ExitHook, Lock, LockGuard, ROUNDS, sys};
+use homefree_thread::{ExitHook, Lock, LockGuard, sys};
 
 struct Registry {
     pool: Pool<Account>,
@@ -170,6 +170,14 @@ fn close_held(registry: &Registry, place: NonNull<Account>) {
     unsafe { registry.pool.put(place) };
 }
 
+/// This code is part of a library that is never unloaded.
+static STAYS: AtomicBool = AtomicBool::new(false);
+
+/// See [`crate::raw::never_unloaded`].
+pub(crate) fn never_unloaded() {
+    STAYS.store(true, Ordering::Relaxed);
+}
+
 /// Whom to tell of threads that end; null for nobody.
 static TOLD: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
@@ -187,19 +195,18 @@ fn tell_of_end(account: &Account) {
     }
 }
 
-/// The exit hook. Re-arms itself until the last round, so that later destructors still find an account.
+/// The exit hook: closes the account in the first round of the thread's key destructors that it is called in. What
+/// later ones allocate and free is counted directly.
+///
+/// It does not arm itself again for a later round. A thread whose first event comes from a destructor opens its account in
+/// the midst of the rounds; it would wait for one that does not come, and leave an account behind whose counters have
+/// gone with the thread.
 unsafe extern "C" fn ended(value: *mut c_void) {
     let Some(place) = NonNull::new(value.cast::<Account>()) else {
         return;
     };
     // SAFETY: never unmapped.
     let account = unsafe { place.as_ref() };
-    let rounds = account.rounds.load(Ordering::Relaxed) + 1;
-    account.rounds.store(rounds, Ordering::Relaxed);
-    // SAFETY: the same value as before.
-    if rounds < ROUNDS && unsafe { EXIT.arm(value) } {
-        return;
-    }
     tell_of_end(account);
     // SAFETY: by the thread itself, whose account this is.
     let slot = unsafe { account.slot() };
@@ -226,7 +233,7 @@ fn hooks() -> Hooks {
         Ok(_) => {
             let done =
                 EXIT.create(ended) && homefree_thread::on_fork(before_fork, after_fork, in_child);
-            if done && !counter::is_executable() {
+            if done && !counter::is_executable() && !STAYS.load(Ordering::Relaxed) {
                 // SAFETY: plain call. In a library that is closed again, the C library runs it then.
                 unsafe { libc::atexit(unloaded) };
             }
