@@ -31,7 +31,7 @@ impl Ledger {
     ///
     /// First compared with `VmData`; a balance above that is compared with every mapping that can be written to,
     /// shared ones too. Three readings must agree, because memory comes and goes between two files. Costs some
-    /// 30 µs where all is well. Call it on a schedule, or have it watched: [`crate::Watch::check`].
+    /// 8 µs where all is well. Call it on a schedule, or have it watched: [`crate::Watch::check`].
     ///
     /// # Errors
     /// Where `/proc` can not be read: nothing is known then.
