@@ -7,7 +7,7 @@ use heart::{Statistics, statistics};
 /// See the C library's function of this name: 1 if memory went back to the system.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_: usize) -> c_int {
-    c_int::from(heart::trim())
+    c_int::from(heart::trim_as::<crate::Here>())
 }
 
 /// See the C library's function of this name. Advice on glibc's ways is heard and not followed.

@@ -67,13 +67,15 @@ pub const fn class_of_aligned(size: usize, align: usize) -> Option<usize> {
     if size > SMALL_MAX || align > SMALL_MAX {
         return None;
     }
-    let rounded = (if size == 0 { 1 } else { size }).next_multiple_of(align);
+    // By masks: divisions by a variable would take longer than all the rest.
+    let mask = align - 1;
+    let rounded = ((if size == 0 { 1 } else { size }) + mask) & !mask;
     if rounded > SMALL_MAX {
         return None;
     }
     let mut class = class_of(rounded);
     // At most eight steps: a class that is a power of two lies that near.
-    while !block_size(class).is_multiple_of(align) {
+    while block_size(class) & mask != 0 {
         class += 1;
         if class == CLASSES {
             return None;

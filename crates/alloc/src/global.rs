@@ -28,7 +28,7 @@ unsafe impl GlobalAlloc for Alloc {
         if layout.align() <= 16 {
             malloc::malloc::<Descriptor>(layout.size())
         } else {
-            malloc::aligned::<Descriptor>(layout.size(), layout.align(), false)
+            malloc::aligned_slow::<Descriptor>(layout.size(), layout.align())
         }
     }
 

@@ -17,7 +17,7 @@ use crate::ring::Ring;
 use crate::slot::Slot;
 use core::cell::UnsafeCell;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use homefree_thread::{Lock, LockGuard};
 
 /// See the module. Heaps are never freed.
@@ -30,6 +30,8 @@ pub struct Heap {
     pub(crate) slot: AtomicPtr<Slot>,
     /// The owner's alone.
     pub(crate) ring: UnsafeCell<Ring>,
+    /// When the owner last sent everything home, by the turn's clock.
+    pub(crate) flushed: AtomicU64,
     /// Key-destructor rounds that have passed at the thread's end.
     pub(crate) rounds: AtomicUsize,
     /// About how many pages others saw become idle since the last sweep.
@@ -49,7 +51,14 @@ pub(crate) struct Inner {
     heads: [*const Page; CLASSES],
     /// Pages in the queues.
     queued: usize,
+    /// Spans that the owner freed lately, and their units. At the next sweep the pool gets them.
+    spans: [*const Page; SPANS],
+    span_units: usize,
 }
+
+/// Spans that a heap keeps at most, and their units: 2 MiB.
+const SPANS: usize = 8;
+const SPAN_UNITS: usize = 32;
 
 // SAFETY: pointers to entries, which are shared by nature.
 unsafe impl Send for Inner {}
@@ -136,11 +145,14 @@ impl Heap {
                 }; CLASSES],
                 heads: [null(); CLASSES],
                 queued: 0,
+                spans: [null(); SPANS],
+                span_units: 0,
             }),
             inbox: AtomicPtr::new(null_mut()),
             owner: AtomicUsize::new(0),
             slot: AtomicPtr::new(null_mut()),
             ring: UnsafeCell::new(Ring::new()),
+            flushed: AtomicU64::new(0),
             rounds: AtomicUsize::new(0),
             idle: AtomicUsize::new(0),
             counts: Counts::new(),
@@ -283,6 +295,47 @@ impl Heap {
         page.owner.store(tag, Release);
     }
 
+    /// A span of so many units that the owner freed lately.
+    pub(crate) fn take_span(&self, units: usize) -> Option<&'static Page> {
+        let mut inner = self.inner.lock();
+        if inner.span_units < units {
+            return None;
+        }
+        for i in 0..SPANS {
+            // SAFETY: null or an entry, which are never unmapped.
+            let page = unsafe { inner.spans[i].as_ref() };
+            if let Some(page) = page
+                && page.units.load(Relaxed) as usize == units
+            {
+                inner.spans[i] = null();
+                inner.span_units -= units;
+                return Some(page);
+            }
+        }
+        None
+    }
+
+    /// Keeps a span for the owner. False where there is no room.
+    pub(crate) fn keep_span(&self, page: &'static Page) -> bool {
+        let mut inner = self.inner.lock();
+        let units = page.units.load(Relaxed) as usize;
+        if inner.span_units + units > SPAN_UNITS {
+            return false;
+        }
+        let Some(place) = inner.spans.iter_mut().find(|s| s.is_null()) else {
+            return false;
+        };
+        *place = page;
+        inner.span_units += units;
+        true
+    }
+
+    /// Sends home all that the calling thread, the owner, has collected for others.
+    pub(crate) fn flush(&self) {
+        // SAFETY: the ring is the owner's alone.
+        unsafe { (*self.ring.get()).flush(&self.counts) };
+    }
+
     /// Takes all pages out of the inbox into their queues; out of the inbox of a heap without a thread
     /// into the queues of [`ORPHANS`].
     fn drain(&self, inner: &mut LockGuard<'_, Inner>) {
@@ -318,6 +371,16 @@ impl Heap {
         self.idle.store(0, Relaxed);
         self.drain(inner);
         let mut swept = 0;
+        if inner.span_units > 0 {
+            inner.span_units = 0;
+            for span in core::mem::replace(&mut inner.spans, [null(); SPANS]) {
+                // SAFETY: null or an entry, which are never unmapped.
+                if let Some(page) = unsafe { span.as_ref() } {
+                    POOL.lock().put(page, true);
+                    swept += 1;
+                }
+            }
+        }
         for class in 0..CLASSES {
             let mut next = inner.queues[class].first();
             while let Some(page) = next {

@@ -1,4 +1,4 @@
-//! Blocks with a mapping of their own: above 256 KiB, or aligned to more than a unit.
+//! Blocks with a mapping of their own: above 1 MiB, or aligned to more than a unit.
 //!
 //! A table tells them by address, so nothing lies in front of them and a foreign address is never read.
 //! What is freed is kept for up to a second, since a program that frees a megabyte often wants the next.
@@ -132,14 +132,46 @@ impl Huge {
         }
     }
 
-    /// A kept mapping of at least `len` bytes, and at most an eighth more.
-    fn reuse(&mut self, len: usize) -> Option<Kept> {
-        let fits = |k: &&mut Kept| k.len >= len && k.len - len <= len / 8;
+    /// `len` bytes of what was kept, from the smallest mapping that has so many; the rest stays.
+    fn reuse(&mut self, len: usize) -> Option<usize> {
+        let fits = |k: &&mut Kept| k.len >= len;
         let best = self.kept.iter_mut().filter(fits).min_by_key(|k| k.len)?;
-        let found = *best;
-        best.len = 0;
-        RETAINED.fetch_sub(found.len, Relaxed);
-        Some(found)
+        let at = best.at;
+        best.at += len;
+        best.len -= len;
+        RETAINED.fetch_sub(len, Relaxed);
+        Some(at)
+    }
+
+    /// Keeps a mapping, joined with what lies beside it. False where there is no room.
+    fn keep(&mut self, mut at: usize, mut len: usize) -> bool {
+        if RETAINED.load(Relaxed) + len > KEPT_BYTES {
+            return false;
+        }
+        let added = len;
+        for k in self.kept.iter_mut().filter(|k| k.len != 0) {
+            if k.at + k.len == at || at + len == k.at {
+                (at, len) = (at.min(k.at), len + k.len);
+                k.len = 0;
+            }
+        }
+        // There is a free place if one was joined.
+        let Some(place) = self.kept.iter_mut().find(|k| k.len == 0) else {
+            return false;
+        };
+        *place = Kept {
+            at,
+            len,
+            old: false,
+        };
+        RETAINED.fetch_add(added, Relaxed);
+        true
+    }
+
+    fn note(&mut self, at: usize, len: usize) {
+        self.insert(Entry { at, len });
+        LIVE.fetch_add(len, Relaxed);
+        BLOCKS.fetch_add(1, Relaxed);
     }
 }
 
@@ -154,25 +186,18 @@ pub(crate) fn allocate(size: usize, align: usize, zero: bool) -> Option<usize> {
         return None;
     }
     if align <= PAGE
-        && let Some(kept) = huge.reuse(len)
+        && let Some(at) = huge.reuse(len)
     {
-        huge.insert(Entry {
-            at: kept.at,
-            len: kept.len,
-        });
-        LIVE.fetch_add(kept.len, Relaxed);
-        BLOCKS.fetch_add(1, Relaxed);
+        huge.note(at, len);
         drop(huge);
         if zero {
             // SAFETY: the block just taken.
-            unsafe { core::ptr::write_bytes(kept.at as *mut u8, 0, size) };
+            unsafe { core::ptr::write_bytes(at as *mut u8, 0, size) };
         }
-        return Some(kept.at);
+        return Some(at);
     }
     let at = map_aligned(len, align)?;
-    huge.insert(Entry { at, len });
-    LIVE.fetch_add(len, Relaxed);
-    BLOCKS.fetch_add(1, Relaxed);
+    huge.note(at, len);
     Some(at)
 }
 
@@ -211,15 +236,7 @@ pub(crate) fn free(at: usize) -> bool {
     let Entry { at, len } = huge.remove(i);
     LIVE.fetch_sub(len, Relaxed);
     BLOCKS.fetch_sub(1, Relaxed);
-    if RETAINED.load(Relaxed) + len <= KEPT_BYTES
-        && let Some(place) = huge.kept.iter_mut().find(|k| k.len == 0)
-    {
-        *place = Kept {
-            at,
-            len,
-            old: false,
-        };
-        RETAINED.fetch_add(len, Relaxed);
+    if huge.keep(at, len) {
         return true;
     }
     drop(huge);
@@ -237,6 +254,19 @@ pub(crate) fn resize(at: usize, size: usize) -> Option<usize> {
     if new == len {
         return Some(at);
     }
+    // Memory that is there already: to copy is faster than to have as much made and cleared.
+    if new > len
+        && huge.make_room()
+        && let Some(other) = huge.reuse(new)
+    {
+        huge.note(other, new);
+        drop(huge);
+        // SAFETY: two blocks, and the new one is larger.
+        unsafe { core::ptr::copy_nonoverlapping(at as *const u8, other as *mut u8, len) };
+        free(at);
+        return Some(other);
+    }
+    let i = huge.find(at)?;
     // SAFETY: the block's own mapping, which is in use by nobody else.
     let moved = unsafe { source().remap(at, len, new, true) }?;
     huge.remove(i);

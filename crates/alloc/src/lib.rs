@@ -38,6 +38,13 @@ mod source;
 mod statistics;
 
 pub use global::Alloc;
-pub use purge::trim;
+pub use purge::trim as trim_as;
 pub use source::{Source, System, set_source};
 pub use statistics::{ClassStatistics, Statistics, statistics};
+
+/// Gives all memory that is idle back to the system, whichever thread it is cached for. True if there was some.
+/// A thread that sleeps keeps the pages that it allocates from, at most one a class, and what it
+/// collected for others, at most 128 KiB.
+pub fn trim() -> bool {
+    trim_as::<slot::Descriptor>()
+}

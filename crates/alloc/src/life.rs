@@ -77,11 +77,10 @@ unsafe extern "C" fn thread_ends(value: *mut c_void) {
     slot.forget_pages();
     slot.heap.set(core::ptr::null());
     slot.state.set(STATE_ENDED);
-    // SAFETY: the owner's, that is this thread's.
-    unsafe { (*heap.ring.get()).flush(&heap.counts) };
+    heap.flush();
     heap.abandon();
     registry::release(heap);
-    crate::purge::tick_now();
+    crate::purge::tick(None);
 }
 
 extern "C" fn unload() {

@@ -2,7 +2,7 @@
 
 use crate::class::{DIRECT_MAX, SMALL_MAX, block_size, class_of, class_of_aligned};
 use crate::heap::{self, Heap, ORPHANS};
-use crate::page::{Block, Page, UNIT, kind};
+use crate::page::{self, Block, Page, UNIT, kind};
 use crate::pool::POOL;
 use crate::region::{find, own_page};
 use crate::slot::{Access, Slot, thread_tag};
@@ -11,7 +11,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Above this, a block has a mapping of its own, bytes.
-pub const SPAN_MAX: usize = 256 << 10;
+pub const SPAN_MAX: usize = 1 << 20;
 
 /// Frees and the like of addresses that are not ours.
 pub static FOREIGN: AtomicU64 = AtomicU64::new(0);
@@ -48,7 +48,7 @@ fn malloc_slow<A: Access>(size: usize) -> *mut u8 {
     let block = if size <= SMALL_MAX {
         allocate_small(slot::<A>(), class_of(size))
     } else {
-        allocate_large(size, 16, false)
+        allocate_large::<A>(size, 16, false)
     };
     if block.is_null() {
         A::refused();
@@ -72,7 +72,7 @@ fn refill(slot: &Slot, class: usize) -> *mut u8 {
         Some(heap) => heap.refill(slot, class),
         None => ORPHANS.allocate(class).0,
     };
-    purge::tick_now();
+    purge::tick(heap);
     let mut block = refilled();
     if block.is_null() && heap::sweep_all() > 0 {
         block = refilled();
@@ -80,21 +80,26 @@ fn refill(slot: &Slot, class: usize) -> *mut u8 {
     block.cast()
 }
 
-fn allocate_large(size: usize, align: usize, zero: bool) -> *mut u8 {
+fn allocate_large<A: Access>(size: usize, align: usize, zero: bool) -> *mut u8 {
     if size > SPAN_MAX || align > UNIT {
         return huge::allocate(size, align, zero).map_or(null_mut(), |at| at as *mut u8);
     }
     let units = size.max(1).div_ceil(UNIT);
-    let mut taken = POOL.lock().take(units, kind::SPAN);
-    if taken.is_none() && heap::sweep_all() > 0 {
-        taken = POOL.lock().take(units, kind::SPAN);
-    }
-    let Some(taken) = taken else {
+    // What this thread freed last, or the pool's.
+    let kept = heap(slot::<A>()).and_then(|heap| heap.take_span(units));
+    let take = || {
+        POOL.lock()
+            .take(units, kind::SPAN)
+            .map(|t| (t.page, t.zero))
+    };
+    let taken = kept.map(|page| (page, false)).or_else(take);
+    let Some((page, is_zero)) = taken.or_else(|| (heap::sweep_all() > 0).then(take).flatten())
+    else {
         return null_mut();
     };
-    taken.page.asked.store(size, Relaxed);
-    let at = taken.page.start.load(Relaxed) as *mut u8;
-    if zero && !taken.zero {
+    page.asked.store(size, Relaxed);
+    let at = page.start.load(Relaxed) as *mut u8;
+    if zero && !is_zero {
         // SAFETY: a span of so many units.
         unsafe { core::ptr::write_bytes(at, 0, size) };
     }
@@ -105,7 +110,7 @@ fn allocate_large(size: usize, align: usize, zero: bool) -> *mut u8 {
 #[inline]
 pub fn calloc<A: Access>(size: usize) -> *mut u8 {
     if size > SMALL_MAX {
-        return allocate_large(size, 16, true);
+        return allocate_large::<A>(size, 16, true);
     }
     let block = malloc::<A>(size);
     if !block.is_null() {
@@ -126,7 +131,7 @@ pub fn aligned<A: Access>(size: usize, align: usize, zero: bool) -> *mut u8 {
         };
     }
     let Some(class) = class_of_aligned(size, align) else {
-        return allocate_large(size, align, zero);
+        return allocate_large::<A>(size, align, zero);
     };
     let block = allocate_small(slot::<A>(), class);
     if zero && !block.is_null() {
@@ -134,6 +139,13 @@ pub fn aligned<A: Access>(size: usize, align: usize, zero: bool) -> *mut u8 {
         unsafe { core::ptr::write_bytes(block, 0, size) };
     }
     block
+}
+
+/// [`aligned`] out of line.
+#[cold]
+#[inline(never)]
+pub fn aligned_slow<A: Access>(size: usize, align: usize) -> *mut u8 {
+    aligned::<A>(size, align, false)
 }
 
 /// Frees a block; null is none. An address that is not ours is counted and left alone, unread.
@@ -161,7 +173,7 @@ unsafe fn free_slow<A: Access>(p: *mut u8) {
         return;
     };
     if page.kind.load(Relaxed) != kind::SMALL {
-        return free_span(page, p);
+        return free_span::<A>(page, p);
     }
     let block: *mut Block = p.cast();
     if page.owner.load(Acquire) == thread_tag() {
@@ -181,13 +193,18 @@ unsafe fn free_slow<A: Access>(p: *mut u8) {
     }
 }
 
-fn free_span(page: &'static Page, p: *mut u8) {
-    if page.start.load(Relaxed) != p as usize {
+fn free_span<A: Access>(page: &'static Page, p: *mut u8) {
+    let asked = page.asked.swap(page::NOT_ASKED, AcqRel);
+    if page.start.load(Relaxed) != p as usize || asked == page::NOT_ASKED {
+        // An address inside, or a second free.
+        page.asked.store(asked, Relaxed);
         FOREIGN.fetch_add(1, Relaxed);
         return;
     }
-    POOL.lock().put(page, true);
-    purge::tick_now();
+    if heap(slot::<A>()).is_none_or(|heap| !heap.keep_span(page)) {
+        POOL.lock().put(page, true);
+        purge::tick(None);
+    }
 }
 
 #[cold]
@@ -195,7 +212,7 @@ fn free_elsewhere(p: *mut u8) {
     if !huge::free(p as usize) {
         FOREIGN.fetch_add(1, Relaxed);
     }
-    purge::tick_now();
+    purge::tick(None);
 }
 
 /// Bytes that the program may use of a block; 0 for null and for what is not ours.

@@ -48,6 +48,9 @@ impl Block {
     }
 }
 
+/// See [`Page::asked`].
+pub const NOT_ASKED: usize = usize::MAX;
+
 /// What a unit is.
 pub mod kind {
     /// In nobody's hands.
@@ -102,7 +105,7 @@ pub struct Page {
     pub heap: AtomicPtr<Heap>,
     /// Next page in the heap's inbox.
     pub inbox_next: AtomicPtr<Page>,
-    /// Of a span, bytes asked for.
+    /// Of a span, bytes asked for; [`NOT_ASKED`] once it is free.
     pub asked: AtomicUsize,
     _pad: [u64; 4],
 }

@@ -3,6 +3,8 @@
 //! Twice a second whichever thread comes by (with a call that leaves the fast path) sweeps the heaps of
 //! all threads, those that sleep included, and purges what was idle the time before.
 
+use crate::heap::Heap;
+use crate::slot::Access;
 use crate::{heap, huge, pool};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use homefree_thread::sys;
@@ -12,30 +14,37 @@ const TURN: u64 = 500_000_000;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Takes the turn, if it is time.
-pub(crate) fn tick_now() {
+/// Takes the turn, if it is time. At the calling thread's own pace, what it collected goes home.
+pub(crate) fn tick(heap: Option<&Heap>) {
     let now = sys::clock(libc::CLOCK_MONOTONIC_COARSE);
+    if let Some(heap) = heap
+        && now >= heap.flushed.load(Relaxed) + TURN
+    {
+        heap.flushed.store(now, Relaxed);
+        heap.flush();
+    }
     let next = NEXT.load(Relaxed);
     if now >= next
         && NEXT
             .compare_exchange(next, now + TURN, AcqRel, Relaxed)
             .is_ok()
     {
-        turn();
+        heap::sweep_all();
+        pool::POOL.lock().purge(false);
+        huge::purge(false);
     }
 }
 
-fn turn() -> usize {
-    heap::sweep_all();
-    pool::POOL.lock().purge(false) + huge::purge(false)
-}
-
 /// Gives back all that is idle, now. True if something was.
-pub fn trim() -> bool {
-    let idle = |_: ()| pool::RETAINED.load(Relaxed) + huge::RETAINED.load(Relaxed);
+pub fn trim<A: Access>() -> bool {
+    // SAFETY: the slot of the calling thread; null or a heap, which are never freed.
+    if let Some(heap) = unsafe { (*A::slot()).heap.get().as_ref() } {
+        heap.flush();
+    }
     heap::sweep_all();
-    let before = idle(());
+    let idle = || pool::RETAINED.load(Relaxed) + huge::RETAINED.load(Relaxed);
+    let before = idle();
     pool::POOL.lock().purge(true);
     huge::purge(true);
-    idle(()) < before
+    idle() < before
 }

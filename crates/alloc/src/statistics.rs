@@ -2,7 +2,7 @@
 
 use crate::class::{CLASSES, block_size};
 use crate::heap::{Heap, ORPHANS};
-use crate::page::{Remote, UNIT, kind};
+use crate::page::{NOT_ASKED, Remote, UNIT, kind};
 use crate::{huge, malloc, pool, region, registry};
 use core::fmt::{self, Display, Formatter};
 use core::sync::atomic::Ordering::Relaxed;
@@ -78,7 +78,10 @@ pub fn statistics() -> Statistics {
     }
     region::each(|page| {
         if page.kind.load(Relaxed) == kind::SPAN {
-            all.live += page.bytes();
+            match page.asked.load(Relaxed) {
+                NOT_ASKED => all.cached += page.bytes(),
+                _ => all.live += page.bytes(),
+            }
             return;
         }
         let of = &mut all.classes[page.class.load(Relaxed) as usize];
