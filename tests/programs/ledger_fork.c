@@ -31,7 +31,9 @@ int main(int argc, char **argv) {
             made += (long long)malloc_usable_size(block[i]);
         }
         if ((long long)homefree_ledger_current() != before + made - freed) _exit(12);
-        dprintf(1, "%lld %lld %lld\n", before, made, freed);
+        char line[100]; /* not dprintf, which allocates */
+        int len = snprintf(line, sizeof line, "%lld %lld %lld\n", before, made, freed);
+        if (write(1, line, (size_t)len) != len) _exit(14);
         if (!strcmp(argv[1], "exit")) exit(0);
         if (!strcmp(argv[1], "exec")) execl("/bin/true", "true", (char *)NULL);
         _exit(0);

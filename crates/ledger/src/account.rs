@@ -93,6 +93,11 @@ impl Account {
         self.depth.store(0, Ordering::Relaxed);
     }
 
+    /// Takes over what the thread freed before, and has settled. Before the account is in the list.
+    pub(crate) fn take_over_freed(&self, bytes: u64) {
+        self.freed.store(bytes, Ordering::Relaxed);
+    }
+
     /// The thread's counters.
     ///
     /// # Safety

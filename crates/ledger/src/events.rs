@@ -110,7 +110,7 @@ pub fn freed<const COUNT: bool>(bytes: usize) {
             frees: u64::from(COUNT),
             ..Sums::default()
         };
-        if begins_with_a_free() {
+        if begins_with_a_free(bytes) {
             SHARED.direct(&sums);
         } else {
             count(&sums);
@@ -120,18 +120,25 @@ pub fn freed<const COUNT: bool>(bytes: usize) {
 
 /// Frees that a thread counts directly before it opens an account, if it begins with them.
 const FIRST_FREES: usize = 16;
+/// In the account's place until there is one: their number, and above it their bytes.
+const NUMBER: u32 = 8;
 
 /// Whether this free is one of a thread's first events: it opens no account yet. The C library frees a few blocks at
 /// the very end of a thread, when nobody would be told of its end any more.
-fn begins_with_a_free() -> bool {
+fn begins_with_a_free(bytes: usize) -> bool {
     let slot = slot();
-    // Until there is an account, its place holds the number of them.
     let so_far = slot.account.get() as usize;
-    let first = slot.state.get() == state::NEW && so_far < FIRST_FREES;
+    let first = slot.state.get() == state::NEW && so_far & 0xff < FIRST_FREES;
     if first {
-        slot.account.set((so_far + 1) as *mut ());
+        slot.account
+            .set((so_far + (bytes << NUMBER) + 1) as *mut ());
     }
     first
+}
+
+/// Bytes that a thread without an account has freed and counted directly.
+pub(crate) fn freed_before(slot: &CounterSlot) -> u64 {
+    (slot.account.get() as usize >> NUMBER) as u64
 }
 
 /// Room for an allocation that the slot has no credit for: `None` if a limit forbids it. Give it back with

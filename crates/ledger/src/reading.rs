@@ -139,9 +139,16 @@ pub(crate) fn exact() -> (Usage, Totals) {
 
 /// See [`crate::Ledger::for_each_thread`].
 pub(crate) fn for_each_thread(f: &mut dyn FnMut(ThreadFlow)) {
-    let mut rest = SHARED.direct.get();
-    rest.add(&SHARED.retired.get());
-    registry::with_list(|list| list.for_each(|account| f(ThreadFlow::of(account))));
+    let none_living = || {
+        let mut rest = SHARED.direct.get();
+        rest.add(&SHARED.retired.get());
+        rest
+    };
+    let rest = registry::with_list(|list| {
+        list.for_each(|account| f(ThreadFlow::of(account)));
+        none_living()
+    });
+    let rest = rest.unwrap_or_else(none_living);
     f(ThreadFlow {
         tid: 0,
         allocated: rest.allocated,

@@ -4,7 +4,7 @@ use crate::account::Account;
 use crate::events::{self, Quiet};
 use crate::pool::Pool;
 use crate::reading::ThreadFlow;
-use crate::shared::SHARED;
+use crate::shared::{SHARED, Sums};
 use crate::{reading, scope, state};
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -123,6 +123,13 @@ fn open(slot: &CounterSlot) -> bool {
         // SAFETY: of the pool, and ours alone now.
         let account = unsafe { place.as_ref() };
         account.open(slot);
+        // What it freed before it had an account: from nobody's to its own.
+        let before = events::freed_before(slot);
+        account.take_over_freed(before);
+        SHARED.direct.add(&Sums {
+            freed: before.wrapping_neg(),
+            ..Sums::default()
+        });
         let first = registry.first.replace(place.as_ptr());
         account.next.set(first);
         account.previous.set(null_mut());

@@ -5,11 +5,13 @@
 
 #![allow(dead_code, unused_imports)] // each test file uses its part
 
+mod account;
 mod build;
 mod recording;
 mod report;
 mod run;
 
+pub use account::{Accounted, accounted, accounted_with, figure, ledger_library};
 pub use build::{plugin, program, program_with};
 pub use recording::{
     Recording, homefree, library, preload, preload_with, record, record_with, report_of,
