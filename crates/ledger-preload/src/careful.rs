@@ -5,17 +5,23 @@
 //! outer one for one that is given back; the thread remembers which that was.
 
 use crate::next::{NEXT, Ptr};
-use crate::{page, size};
+use crate::{hooks, page, size};
 use core::arch::{asm, global_asm};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use homefree_ledger::raw;
-use homefree_next::bootstrap;
 use homefree_thread::counter::{self, ALLOCATED, FREED, Reach};
 use homefree_thread::slot::InitialExec;
 
 /// Whether events are counted besides bytes. Set at start-up.
 pub(crate) static COUNTS: AtomicBool = AtomicBool::new(false);
+/// Whether there is more to do than to add bytes: events are counted, or there is a limit. Set at start-up.
+pub(crate) static MORE: AtomicBool = AtomicBool::new(false);
+
+#[inline(always)]
+fn more() -> bool {
+    MORE.load(Ordering::Relaxed)
+}
 
 /// A thread's own.
 #[repr(C)]
@@ -151,13 +157,29 @@ impl Room {
 }
 
 /// Allocates by `call` and counts; `bytes` is what was asked for. `None`: a limit forbids it.
+#[inline]
 pub(crate) fn allocate(bytes: usize, call: impl FnOnce() -> Ptr) -> Option<Ptr> {
+    if more() {
+        return allocate_with_more(bytes, call);
+    }
+    let own = own();
+    own.fresh.set(0);
+    let p = call();
+    if !p.is_null() && own.fresh.get() != p as usize {
+        hooks::count_allocated(size::of(p));
+    }
+    own.fresh.set(p as usize);
+    Some(p)
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_with_more(bytes: usize, call: impl FnOnce() -> Ptr) -> Option<Ptr> {
     let own = own();
     let room = room(at_most(bytes))?;
     own.fresh.set(0);
     let p = call();
-    let counted_inside = own.fresh.get() == p as usize;
-    let count = !p.is_null() && !counted_inside && !bootstrap::owns(p);
+    let count = !p.is_null() && own.fresh.get() != p as usize;
     room.used(count.then(|| size::of(p)), true);
     own.fresh.set(p as usize);
     Some(p)
@@ -219,7 +241,11 @@ pub(crate) fn release(p: Ptr, call: impl FnOnce()) {
     if p.is_null() || own.leaving.get() == p as usize {
         return call();
     }
-    count_freed(size::of(p), true);
+    if more() {
+        count_freed(size::of(p), true);
+    } else {
+        hooks::count_freed(size::of(p));
+    }
     let outer = own.leaving.replace(p as usize);
     call();
     own.leaving.set(outer);
@@ -241,7 +267,7 @@ pub(crate) fn begin(bytes: usize) -> bool {
 /// After it: counts the block unless an inner call has.
 pub(crate) fn finish(p: Ptr) {
     let own = own();
-    if !p.is_null() && own.fresh.get() != p as usize && !bootstrap::owns(p) {
+    if !p.is_null() && own.fresh.get() != p as usize {
         count_allocated(size::of(p), true);
     }
     own.fresh.set(p as usize);

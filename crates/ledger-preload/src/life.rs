@@ -21,6 +21,7 @@ extern "C" fn begin() {
         let limit = settings.limit.map(HardLimit::new);
         if settings.counts || limit.is_some() {
             careful::COUNTS.store(settings.counts, Ordering::Relaxed);
+            careful::MORE.store(true, Ordering::Relaxed);
             HOT.count_carefully();
         }
         if let Some(limit) = limit {
