@@ -93,9 +93,10 @@ impl Account {
         self.depth.store(0, Ordering::Relaxed);
     }
 
-    /// Takes over what the thread freed before, and has settled. Before the account is in the list.
-    pub(crate) fn take_over_freed(&self, bytes: u64) {
-        self.freed.store(bytes, Ordering::Relaxed);
+    /// Takes over what the thread counted before, and has settled. Before the account is in the list.
+    pub(crate) fn begin_with(&self, before: &Sums) {
+        self.allocated.store(before.allocated, Ordering::Relaxed);
+        self.freed.store(before.freed, Ordering::Relaxed);
     }
 
     /// The thread's counters.

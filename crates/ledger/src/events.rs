@@ -3,6 +3,7 @@
 use crate::account::{Account, Settling};
 use crate::shared::{SHARED, Sums};
 use crate::{limit, registry, state};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicI64, Ordering};
 use homefree_thread::counter::{self, CounterSlot};
 use homefree_thread::sys;
@@ -92,7 +93,7 @@ pub(crate) fn count(sums: &Sums) {
 #[inline(never)]
 pub fn allocated<const COUNT: bool>(bytes: usize) {
     if !counter::add_slowly::<{ counter::ALLOCATED }, COUNT>(bytes) {
-        count(&Sums {
+        count_event(&Sums {
             allocated: bytes as u64,
             allocations: u64::from(COUNT),
             ..Sums::default()
@@ -105,40 +106,49 @@ pub fn allocated<const COUNT: bool>(bytes: usize) {
 #[inline(never)]
 pub fn freed<const COUNT: bool>(bytes: usize) {
     if !counter::add_slowly::<{ counter::FREED }, COUNT>(bytes) {
-        let sums = Sums {
+        count_event(&Sums {
             freed: bytes as u64,
             frees: u64::from(COUNT),
             ..Sums::default()
-        };
-        if begins_with_a_free(bytes) {
-            SHARED.direct(&sums);
-        } else {
-            count(&sums);
-        }
+        });
     }
 }
 
-/// Frees that a thread counts directly before it opens an account, if it begins with them.
-const FIRST_FREES: usize = 16;
-/// In the account's place until there is one: their number, and above it their bytes.
-const NUMBER: u32 = 8;
+fn count_event(sums: &Sums) {
+    if is_among_the_first(sums) {
+        SHARED.direct(sums);
+    } else {
+        count(sums);
+    }
+}
 
-/// Whether this free is one of a thread's first events: it opens no account yet. The C library frees a few blocks at
-/// the very end of a thread, when nobody would be told of its end any more.
-fn begins_with_a_free(bytes: usize) -> bool {
+/// Events that a thread counts directly before it opens an account. Who does no more needs none; and what the C
+/// library frees at the very end of a thread, when nobody would be told of its end any more, opens none.
+const FIRST_EVENTS: usize = 16;
+
+/// Whether this is one of the thread's first events. Until there is an account, its place in the slot has their
+/// number, and the places for numbers of events have their bytes.
+fn is_among_the_first(sums: &Sums) -> bool {
     let slot = slot();
     let so_far = slot.account.get() as usize;
-    let first = slot.state.get() == state::NEW && so_far & 0xff < FIRST_FREES;
-    if first {
-        slot.account
-            .set((so_far + (bytes << NUMBER) + 1) as *mut ());
+    if slot.state.get() != state::NEW || so_far >= FIRST_EVENTS {
+        return false;
     }
-    first
+    slot.account.set((so_far + 1) as *mut ());
+    let add = |place: &Cell<u64>, bytes: u64| place.set(place.get().wrapping_add(bytes));
+    add(&slot.allocations, sums.allocated);
+    add(&slot.frees, sums.freed);
+    true
 }
 
-/// Bytes that a thread without an account has freed and counted directly.
-pub(crate) fn freed_before(slot: &CounterSlot) -> u64 {
-    (slot.account.get() as usize >> NUMBER) as u64
+/// What a thread without an account has counted directly, in bytes; its places in the slot are free then.
+pub(crate) fn take_first(slot: &CounterSlot) -> Sums {
+    slot.account.set(core::ptr::null_mut());
+    Sums {
+        allocated: slot.allocations.take(),
+        freed: slot.frees.take(),
+        ..Sums::default()
+    }
 }
 
 /// Room for an allocation that the slot has no credit for: `None` if a limit forbids it. Give it back with

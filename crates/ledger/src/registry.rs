@@ -108,6 +108,9 @@ pub(crate) fn register(slot: &CounterSlot) {
         Hooks::NotYet => state::NEW,
         _ => state::DIRECT,
     });
+    if slot.state.get() == state::DIRECT {
+        events::take_first(slot);
+    }
 }
 
 fn open(slot: &CounterSlot) -> bool {
@@ -123,11 +126,12 @@ fn open(slot: &CounterSlot) -> bool {
         // SAFETY: of the pool, and ours alone now.
         let account = unsafe { place.as_ref() };
         account.open(slot);
-        // What it freed before it had an account: from nobody's to its own.
-        let before = events::freed_before(slot);
-        account.take_over_freed(before);
+        // What it counted before it had an account: from nobody's to its own.
+        let before = events::take_first(slot);
+        account.begin_with(&before);
         SHARED.direct.add(&Sums {
-            freed: before.wrapping_neg(),
+            allocated: before.allocated.wrapping_neg(),
+            freed: before.freed.wrapping_neg(),
             ..Sums::default()
         });
         let first = registry.first.replace(place.as_ptr());

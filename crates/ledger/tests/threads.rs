@@ -69,9 +69,19 @@ fn main() {
     net_transfer_is_told_by_thread();
 }
 
+/// A thread's first few events are counted at once; from now on it has an account and a margin.
+fn begin_to_drift() {
+    let error = A.usage().error;
+    for _ in 0..20 {
+        drop(Block::new(1));
+    }
+    assert!(A.usage().error > error);
+}
+
 /// A thread allocates less than its margin and ends. If its end were not told, the balance would not know.
 fn drift_settles_when_a_thread_ends() {
     extern "C" fn allocates(value: *mut libc::c_void) -> *mut libc::c_void {
+        begin_to_drift();
         // SAFETY: as `drift_settles_when_a_thread_ends` passes it.
         unsafe { *value.cast::<Option<Block>>() = Some(Block::new(100 * KIB)) };
         std::ptr::null_mut()
@@ -229,7 +239,13 @@ fn dead_threads_left_their_blocks() {
     let before = cheap();
     for _ in 0..20 {
         let kept: Vec<Block> = (0..16)
-            .map(|_| thread::spawn(|| Block::new(200 * KIB)).join().unwrap())
+            .map(|_| {
+                let body = || {
+                    begin_to_drift();
+                    Block::new(200 * KIB)
+                };
+                thread::spawn(body).join().unwrap()
+            })
             .collect();
         let held = cheap() - before;
         assert!(held >= 16 * 200 * KIB as u64, "{held}");
