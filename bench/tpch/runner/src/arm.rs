@@ -78,3 +78,29 @@ impl Arm {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready(arm: &str, moved: Option<i64>) -> Ready {
+        Ready {
+            arm: arm.to_owned(),
+            scale: 1.0,
+            moved,
+            static_tls: false,
+            descriptors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_arm_that_is_another_or_does_not_count_is_refused() {
+        let held = HELD as i64;
+        assert!(Arm::Ours.check(&ready("ours", Some(held + 4096))).is_ok());
+        assert!(Arm::Null.check(&ready("plain", None)).is_ok());
+        assert!(Arm::Ours.check(&ready("one", Some(held))).is_err());
+        assert!(Arm::Ours.check(&ready("ours", None)).is_err());
+        assert!(Arm::Ours.check(&ready("ours", Some(0))).is_err());
+        assert!(Arm::Plain.check(&ready("plain", Some(held))).is_err());
+    }
+}

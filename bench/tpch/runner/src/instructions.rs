@@ -12,26 +12,37 @@ use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Counts the plan's queries on its arms: one table a query.
+/// What one query takes.
+struct Count {
+    query: u32,
+    calls: Calls,
+    /// Instructions of each arm, plain first.
+    arms: Vec<(Arm, f64)>,
+}
+
+/// Counts the plan's queries on its arms: the details of a single query, or a table of all.
 ///
 /// # Errors
 /// There is no valgrind, or a process fails under it.
-pub fn count(plan: &Plan) -> Result<Vec<Grid>> {
-    let mut grids = Vec::new();
+pub fn count(plan: &Plan) -> Result<Grid> {
+    let mut counts = Vec::new();
     for &query in &plan.queries {
         let mut counter = plan.start(Arm::Calls, &[])?;
         counter.run(query)?;
         let calls = counter.run(query)?.calls.context("no calls counted")?;
-        let mut counts = Vec::new();
+        let mut arms = Vec::new();
         for &arm in &plan.arms {
             eprintln!("Q{query} on {}", arm.name());
             let once = process(plan, arm, query, 1)?;
             let more = process(plan, arm, query, 1 + plan.turns)?;
-            counts.push((arm, (more - once) as f64 / f64::from(plan.turns)));
+            arms.push((arm, (more - once) as f64 / f64::from(plan.turns)));
         }
-        grids.push(table(query, &calls, &counts));
+        counts.push(Count { query, calls, arms });
     }
-    Ok(grids)
+    Ok(match counts.as_slice() {
+        [count] => details(count),
+        counts => overview(counts),
+    })
 }
 
 /// Instructions of a whole process that runs the query so many times.
@@ -77,22 +88,22 @@ impl Drop for Scratch {
     }
 }
 
-fn table(query: u32, calls: &Calls, counts: &[(Arm, f64)]) -> Grid {
+fn details(count: &Count) -> Grid {
     let mut grid = Grid::new(
-        format!("Q{query}, instructions"),
+        format!("Q{}, instructions", count.query),
         &["arm", "millions", "added", "added %", "added a pair"],
     );
-    let plain = counts.first().map_or(0.0, |(_, count)| *count);
+    let calls = &count.calls;
+    let plain = count.arms.first().map_or(0.0, |(_, plain)| *plain);
     let pairs = (calls.allocs + calls.frees) as f64 / 2.0 + calls.reallocs as f64;
-    for &(arm, count) in counts {
-        let mut row = vec![arm.name().to_owned(), format!("{:.1}", count / 1e6)];
+    for &(arm, own) in &count.arms {
+        let mut row = vec![arm.name().to_owned(), format!("{:.1}", own / 1e6)];
         if arm == Arm::Plain {
             row.extend(["", "", ""].map(str::to_owned));
         } else {
-            let added = count - plain;
-            row.push(format!("{:.1}", added / 1e6));
-            row.push(format!("{:+.2}", added / plain * 100.0));
-            row.push(format!("{:.0}", added / pairs));
+            row.push(format!("{:.1}", (own - plain) / 1e6));
+            row.push(format!("{:+.2}", (own / plain - 1.0) * 100.0));
+            row.push(format!("{:.0}", (own - plain) / pairs));
         }
         grid.rows.push(row);
     }
@@ -102,4 +113,42 @@ fn table(query: u32, calls: &Calls, counts: &[(Arm, f64)]) -> Grid {
         calls.allocs, calls.frees, calls.reallocs
     ));
     grid
+}
+
+fn overview(counts: &[Count]) -> Grid {
+    let mut head = vec!["query", "allocs", "plain, millions"];
+    let arms = counts.first().map_or(&[][..], |count| &count.arms);
+    let added: Vec<String> = arms
+        .iter()
+        .skip(1)
+        .map(|(arm, _)| format!("{} %", arm.name()))
+        .collect();
+    head.extend(added.iter().map(String::as_str));
+    let mut grid = Grid::new("Instructions, and what each arm adds", &head);
+    let mut sums = vec![0.0; arms.len()];
+    let mut allocs = 0;
+    for count in counts {
+        let own: Vec<f64> = count.arms.iter().map(|(_, own)| *own).collect();
+        for (sum, own) in sums.iter_mut().zip(&own) {
+            *sum += own;
+        }
+        allocs += count.calls.allocs;
+        let name = format!("Q{}", count.query);
+        grid.rows.push(overview_row(name, count.calls.allocs, &own));
+    }
+    grid.rows
+        .push(overview_row("all".to_owned(), allocs, &sums));
+    grid.notes.push("one worker thread".to_owned());
+    grid
+}
+
+fn overview_row(name: String, allocs: u64, arms: &[f64]) -> Vec<String> {
+    let plain = arms.first().copied().unwrap_or_default();
+    let mut row = vec![name, allocs.to_string(), format!("{:.1}", plain / 1e6)];
+    row.extend(
+        arms.iter()
+            .skip(1)
+            .map(|own| format!("{:+.2}", (own / plain - 1.0) * 100.0)),
+    );
+    row
 }

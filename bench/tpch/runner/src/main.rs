@@ -114,7 +114,7 @@ fn run(options: Options) -> Result<()> {
             on.threads = 1;
             let arms = [Arm::Plain, Arm::Three, Arm::One, Arm::Ours];
             let plan = on.plan(arms.to_vec(), turns)?;
-            (Vec::new(), instructions::count(&plan)?, None)
+            (Vec::new(), vec![instructions::count(&plan)?], None)
         }
         Command::Answers { on, out } => {
             std::fs::create_dir_all(&out)?;

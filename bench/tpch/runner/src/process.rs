@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// How a child is started.
@@ -135,8 +135,9 @@ impl Process {
 }
 
 fn hear(answers: &Receiver<String>, timeout: Duration, who: &str) -> Result<Say> {
-    let line = answers
-        .recv_timeout(timeout)
-        .with_context(|| format!("no answer from {who}"))?;
-    Ok(serde_json::from_str(&line)?)
+    match answers.recv_timeout(timeout) {
+        Ok(line) => Ok(serde_json::from_str(&line)?),
+        Err(RecvTimeoutError::Timeout) => bail!("{who}: no answer in {timeout:?}"),
+        Err(RecvTimeoutError::Disconnected) => bail!("{who}: ended early"),
+    }
 }
