@@ -32,18 +32,24 @@ fn real_is_of_the_pools_work_to_the_byte() {
     assert_eq!(during.undeclared_peak, 2_345_678);
     assert!((during.declared_share().unwrap() - 0.81).abs() < 0.001);
 
-    // The next change sees what was there before it.
+    // A change of a reservation sees what was there before it, off by the error of a quick reading.
     let more = hold(5_000_000);
-    sort.shrink(10_000_000);
+    sort.shrink(1);
     drop(more);
     let seen = pool.difference();
     assert!(seen.undeclared_peak + seen.error >= 7_345_678, "{seen}");
-    // Nor is what was just given back taken for memory that nobody declared.
-    assert!(seen.undeclared_peak < 17_345_678, "{seen}");
+    assert!(seen.undeclared_peak <= 7_345_678 + seen.error, "{seen}");
+    // What is being given back is not taken for memory that nobody declared.
+    let more = hold(4_000_000);
+    sort.shrink(5_000_000);
+    drop(more);
+    let seen = pool.difference();
+    assert!(seen.undeclared_peak <= 7_345_678 + seen.error, "{seen}");
+    sort.shrink(4_999_999);
     drop(held);
     let after = pool.difference();
     assert_eq!((after.real, after.declared), (0, 0));
-    assert!(after.real_peak >= 17_345_678);
+    assert!(after.real_peak + after.error >= 17_345_678, "{after}");
     assert_eq!(after.declared_peak, 10_000_000);
 
     // What is freed of the baseline is never shown as less than nothing.
@@ -57,7 +63,7 @@ fn real_is_of_the_pools_work_to_the_byte() {
     let anew = pool.difference();
     assert_eq!((anew.real, anew.declared), (4_000_000, 4_000_000));
     assert_eq!((anew.undeclared_peak, anew.unused_peak), (0, 0));
-    assert!(anew.real_peak < 6_000_000, "{anew}");
+    assert!(anew.real_peak <= 4_000_000 + anew.error, "{anew}");
     drop(working);
     assert_eq!(pool.difference().unused(), 4_000_000);
     assert_eq!(pool.difference().unused_peak, 4_000_000);
