@@ -167,11 +167,11 @@ fn others(out: &mut String, report: &Report) -> fmt::Result {
 /// One line while the program runs.
 pub fn line(report: &Report) -> String {
     let Some(main) = &report.main else {
-        return format!("{:.0} s, nothing counted yet", report.seconds);
+        return format!("{:.1} s, nothing counted yet", report.seconds);
     };
     let f = &main.figures;
     let mut line = format!(
-        "{:.0} s, {} held (off by {} at most), peak {}, reserved {}, resident {}",
+        "{:.1} s, {} held (off by {} at most), peak {}, reserved {}, resident {}",
         report.seconds,
         size::show(f.current),
         size::show(f.error),
@@ -260,7 +260,7 @@ mod tests {
     fn a_line_says_how_far_off_it_may_be() {
         let line = line(&report(process(state::RUNNING)));
         assert!(
-            line.starts_with("2 s, 1.0 MiB held (off by 4.0 KiB at most), peak 3.0 MiB"),
+            line.starts_with("2.0 s, 1.0 MiB held (off by 4.0 KiB at most), peak 3.0 MiB"),
             "{line}"
         );
     }
