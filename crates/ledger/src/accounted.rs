@@ -167,8 +167,8 @@ unsafe impl<A: GlobalAlloc, M: Mode, R: Reach> GlobalAlloc for Accounted<A, M, R
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_rare(layout) {
-            // SAFETY: the caller's own promise, passed on.
             return rarely(|| {
+                // SAFETY: the caller's own promise, passed on.
                 around::<M, R>(layout.size(), || unsafe { self.inner.alloc(layout) })
             });
         }

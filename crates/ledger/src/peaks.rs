@@ -64,7 +64,7 @@ impl Peaks {
         let epoch = self.epoch.load(Ordering::Relaxed) + 1;
         let [fine, coarse] = self.registers(epoch);
         fine.store(balance, Ordering::Relaxed);
-        if epoch % ROW == 0 {
+        if epoch.is_multiple_of(ROW) {
             coarse.store(balance, Ordering::Relaxed);
         } else {
             coarse.fetch_max(balance, Ordering::Relaxed);
