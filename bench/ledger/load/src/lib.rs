@@ -108,7 +108,7 @@ pub fn main<A: Arm>(args: &[String]) -> i32 {
             return 2;
         }
     };
-    let (took, stretches) = threads::run(order.threads, order.least, || {
+    let (took, stretches) = threads::run(order.threads, order.size, order.least, || {
         each(order.size, order.count);
     });
     let blocks = match order.case.as_str() {

@@ -1,13 +1,16 @@
 //! The same loop on several threads at once, each tied to a processor.
 
 use crate::clock::{Took, time};
+use crate::pairs;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Runs `work` on `threads` threads (a single one is this one), again and again until `least` is over, timed from when
 /// all are ready until all are done. Also returns how often it ran.
-pub fn run(threads: usize, least: Duration, work: impl Fn() + Sync) -> (Took, u64) {
+///
+/// Each thread holds blocks of `size` bytes meanwhile, see [`pairs::hold`].
+pub fn run(threads: usize, size: usize, least: Duration, work: impl Fn() + Sync) -> (Took, u64) {
     let repeat = || {
         let start = Instant::now();
         let mut stretches = 0;
@@ -29,6 +32,7 @@ pub fn run(threads: usize, least: Duration, work: impl Fn() + Sync) -> (Took, u6
             let (start, end, repeat, total) = (&start, &end, &repeat, &total);
             scope.spawn(move || {
                 tie(index);
+                let _held = pairs::hold(size);
                 start.wait();
                 total.fetch_add(repeat(), Ordering::Relaxed);
                 end.wait();
