@@ -214,7 +214,7 @@ fn what_is_absent_is_said() {
 
 fn unsound_limits_are_refused() {
     let refused = |watch: Watch| {
-        let error = watch.start(|_| {}).err().expect("refused");
+        let error = watch.start(|_| {}).expect_err("refused");
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     };
     refused(Watch::new());
