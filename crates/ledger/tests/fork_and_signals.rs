@@ -192,7 +192,7 @@ extern "C" fn handler(_: libc::c_int) {
     // Some are freed by other handlers.
     // SAFETY: of this layout, and nobody uses it.
     unsafe {
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             HANDLERS.alloc(block(777));
             KEPT.fetch_add(1, Ordering::Relaxed);
         } else {

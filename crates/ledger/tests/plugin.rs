@@ -5,20 +5,24 @@
 mod artifacts;
 
 use std::ffi::{CStr, CString};
+use std::mem::transmute;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
+type Address = *mut libc::c_void;
+type Number = extern "C" fn() -> u64;
+
 /// The opened library.
 #[derive(Clone, Copy)]
 struct Plugin {
-    handle: *mut libc::c_void,
+    handle: Address,
     alloc: extern "C" fn(usize) -> *mut u8,
     free: unsafe extern "C" fn(*mut u8, usize),
-    exact: extern "C" fn() -> u64,
-    cheap: extern "C" fn() -> u64,
-    error: extern "C" fn() -> u64,
-    blocks: extern "C" fn() -> u64,
+    exact: Number,
+    cheap: Number,
+    error: Number,
+    blocks: Number,
     constant: extern "C" fn() -> bool,
 }
 
@@ -46,13 +50,15 @@ impl Plugin {
         unsafe {
             Self {
                 handle,
-                alloc: std::mem::transmute(find(c"plugin_alloc")),
-                free: std::mem::transmute(find(c"plugin_free")),
-                exact: std::mem::transmute(find(c"plugin_exact")),
-                cheap: std::mem::transmute(find(c"plugin_cheap")),
-                error: std::mem::transmute(find(c"plugin_error")),
-                blocks: std::mem::transmute(find(c"plugin_blocks")),
-                constant: std::mem::transmute(find(c"plugin_constant")),
+                alloc: transmute::<Address, extern "C" fn(usize) -> *mut u8>(find(c"plugin_alloc")),
+                free: transmute::<Address, unsafe extern "C" fn(*mut u8, usize)>(find(
+                    c"plugin_free",
+                )),
+                exact: transmute::<Address, Number>(find(c"plugin_exact")),
+                cheap: transmute::<Address, Number>(find(c"plugin_cheap")),
+                error: transmute::<Address, Number>(find(c"plugin_error")),
+                blocks: transmute::<Address, Number>(find(c"plugin_blocks")),
+                constant: transmute::<Address, extern "C" fn() -> bool>(find(c"plugin_constant")),
             }
         }
     }

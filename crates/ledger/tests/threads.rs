@@ -187,7 +187,7 @@ fn every_round_of_key_destructors() {
             let key = key.load(Ordering::Relaxed);
             // SAFETY: a key of ours.
             let mine = unsafe { libc::pthread_getspecific(key) }.is_null();
-            if mine && !rearmed && RAN.load(Ordering::Relaxed) % 8 != 0 {
+            if mine && !rearmed && !RAN.load(Ordering::Relaxed).is_multiple_of(8) {
                 // SAFETY: as above.
                 unsafe { libc::pthread_setspecific(key, next.cast()) };
                 rearmed = true;
@@ -209,10 +209,8 @@ fn every_round_of_key_destructors() {
     for key in &KEYS {
         let mut made = 0;
         // SAFETY: plain call.
-        assert_eq!(
-            unsafe { libc::pthread_key_create(&mut made, Some(destructor)) },
-            0
-        );
+        let failed = unsafe { libc::pthread_key_create(&mut made, Some(destructor)) };
+        assert_eq!(failed, 0);
         key.store(made, Ordering::Relaxed);
     }
     let before = A.usage_exact();
