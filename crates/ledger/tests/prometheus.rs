@@ -190,8 +190,8 @@ for family in text_string_to_metric_families(sys.stdin.buffer.read().decode()):
         if sample.name == 'homefree_ledger_scope_current_bytes':
             print(sample.labels['scope'].encode().hex() + ' ' + str(int(sample.value)))
 ";
-    let python = |script: &str| {
-        let mut command = Command::new("python3");
+    let python = |which: &str, script: &str| {
+        let mut command = Command::new(which);
         command
             .args(["-c", script])
             .stdin(Stdio::piped())
@@ -199,11 +199,12 @@ for family in text_string_to_metric_families(sys.stdin.buffer.read().decode()):
         command.stderr(Stdio::null());
         command
     };
-    let mut here = python("import prometheus_client").spawn().ok()?;
-    if !here.wait().ok()?.success() {
-        return None;
-    }
-    let mut child = python(SCRIPT).spawn().unwrap();
+    // The distribution's own has its packages, whatever else is first in PATH.
+    let which = ["python3", "/usr/bin/python3"].into_iter().find(|which| {
+        let here = python(which, "import prometheus_client").spawn();
+        here.is_ok_and(|mut child| child.wait().is_ok_and(|status| status.success()))
+    })?;
+    let mut child = python(which, SCRIPT).spawn().unwrap();
     child
         .stdin
         .take()
