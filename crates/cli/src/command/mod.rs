@@ -32,6 +32,7 @@ Examples:
   homefree demo                        see what it is about, in two seconds
   homefree record -- ./server --port 1 record a program of yours
   homefree report homefree.server.*    and see its remote frees, ranked
+  homefree run --ledger -- ./server    count every byte it holds, at almost no cost
 
 `homefree COMMAND --help` says more about each, with examples and exit statuses.";
 
