@@ -75,7 +75,7 @@ pub(crate) fn headers_are_as_known() -> bool {
                 let word = header(p);
                 let as_known =
                     word & MAPPED == 0 && (word & !FLAGS).wrapping_sub(8) == said && said >= bytes;
-                let exact = p as usize % 16 == 0 && (word & !FLAGS) % 16 == 0;
+                let exact = (p as usize | word & !FLAGS).is_multiple_of(16);
                 NEXT.free.get()(p);
                 as_known && exact
             }
