@@ -59,8 +59,12 @@ pub unsafe extern "C" fn posix_memalign(out: *mut Ptr, align: usize, size: usize
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<Ptr>()) {
         return libc::EINVAL;
     }
+    // SAFETY: the calling thread's errno.
+    let errno = unsafe { *libc::__errno_location() };
     let p = malloc::aligned::<Here>(size, align, false);
     if p.is_null() {
+        // It tells by its result alone.
+        set_errno(errno);
         return libc::ENOMEM;
     }
     // SAFETY: the caller's out-pointer.

@@ -8,10 +8,11 @@
 //! not push to full pages), and take a page away that is no head and has no block with the program (the
 //! owner has nothing to free into it, and makes a page a head only under the lock).
 
+use crate::background;
 use crate::class::{CLASSES, page_units};
 use crate::counts::Counts;
 use crate::page::{Block, Page, Remote, kind, place};
-use crate::pool::POOL;
+use crate::pool::{MAPPED, POOL, RETAINED};
 use crate::registry;
 use crate::ring::Ring;
 use crate::slot::Slot;
@@ -51,10 +52,15 @@ pub(crate) struct Inner {
     heads: [*const Page; CLASSES],
     /// Pages in the queues.
     queued: usize,
+    /// First frees into full pages of a class since its last refill.
+    opened: [u8; CLASSES],
     /// Spans that the owner freed lately, and their units. At the next sweep the pool gets them.
     spans: [*const Page; SPANS],
     span_units: usize,
 }
+
+/// So many pages of a class opened without a refill between: the thread frees.
+const OPENED: u8 = 4;
 
 /// Spans that a heap keeps at most, and their units: 2 MiB.
 const SPANS: usize = 8;
@@ -145,6 +151,7 @@ impl Heap {
                 }; CLASSES],
                 heads: [null(); CLASSES],
                 queued: 0,
+                opened: [0; CLASSES],
                 spans: [null(); SPANS],
                 span_units: 0,
             }),
@@ -181,6 +188,7 @@ impl Heap {
     /// The same without a slot. Also tells the head.
     pub(crate) fn allocate(&'static self, class: usize) -> (*mut Block, *const Page) {
         let mut inner = self.inner.lock();
+        inner.opened[class] = 0;
         loop {
             if let Some(block) = self.block_of_pages(&mut inner, class) {
                 return (block, inner.heads[class]);
@@ -273,9 +281,22 @@ impl Heap {
     ///
     /// # Safety
     /// The block is of the page, and nobody's any more.
-    pub(crate) unsafe fn free_home(&self, page: &'static Page, block: *mut Block) {
+    pub(crate) unsafe fn free_home(&self, slot: &Slot, page: &'static Page, block: *mut Block) {
         let mut inner = self.inner.lock();
         let tag = self.owner.load(Relaxed);
+        let class = page.class.load(Relaxed) as usize;
+        inner.opened[class] += 1;
+        if inner.opened[class] == OPENED {
+            // The thread frees more than it takes. A head is the one page that nobody else may take away
+            // when it is idle; without one, everything goes back even if this call is the last.
+            inner.opened[class] = 0;
+            if let Some(head) = inner.head(class) {
+                inner.heads[class] = null();
+                inner.put(head);
+                slot.set_page(class, null());
+            }
+            background::wake();
+        }
         if page.place.load(Relaxed) == place::NONE {
             let full = Remote::FULL.0;
             if page
@@ -327,6 +348,7 @@ impl Heap {
         };
         *place = page;
         inner.span_units += units;
+        background::wake();
         true
     }
 
@@ -464,6 +486,15 @@ fn tell(page: &'static Page) {
     }
 }
 
+/// About how many pages others saw become idle since the last sweep of all.
+static IDLE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a thread that needs memory should look for idle pages first: the pool holds nothing that was
+/// used before, and an eighth of all memory may lie idle with threads that sleep.
+pub(crate) fn should_sweep() -> bool {
+    IDLE.load(Relaxed) >= (MAPPED.load(Relaxed) / 8).max(64) && RETAINED.load(Relaxed) == 0
+}
+
 /// Notes that a page may have become idle while its owner sleeps; when there are many, sweeps.
 fn note_idle(page: &'static Page) {
     if !page.is_idle() {
@@ -473,6 +504,8 @@ fn note_idle(page: &'static Page) {
     let Some(heap) = (unsafe { page.heap.load(Acquire).cast_const().as_ref() }) else {
         return;
     };
+    background::wake();
+    IDLE.fetch_add(1, Relaxed);
     let idle = heap.idle.fetch_add(1, Relaxed) + 1;
     if idle < 64 {
         return;
@@ -486,6 +519,7 @@ fn note_idle(page: &'static Page) {
 
 /// Sweeps every heap that nobody is at work in.
 pub(crate) fn sweep_all() -> usize {
+    IDLE.store(0, Relaxed);
     let mut swept = ORPHANS.try_sweep();
     registry::each(|heap| swept += heap.try_sweep());
     swept

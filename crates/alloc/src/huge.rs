@@ -165,6 +165,7 @@ impl Huge {
             old: false,
         };
         RETAINED.fetch_add(added, Relaxed);
+        crate::background::wake();
         true
     }
 

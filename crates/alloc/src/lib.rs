@@ -20,6 +20,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod background;
 pub mod class;
 mod counts;
 mod global;

@@ -2,7 +2,7 @@
 
 use crate::heap::{Heap, ORPHANS};
 use crate::slot::{STATE_ATTACHED, STATE_ENDED, Slot, thread_tag};
-use crate::{huge, pool, registry};
+use crate::{background, huge, pool, registry};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use homefree_thread::{ExitHook, ROUNDS, sys};
@@ -124,6 +124,7 @@ unsafe extern "C" fn parent() {
 /// taking or freeing is lost at most.
 unsafe extern "C" fn child() {
     open_all();
+    background::forget();
     let me = thread_tag();
     registry::each(|heap| {
         let owner = heap.owner.load(Relaxed);

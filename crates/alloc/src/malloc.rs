@@ -73,6 +73,9 @@ fn refill(slot: &Slot, class: usize) -> *mut u8 {
         None => ORPHANS.allocate(class).0,
     };
     purge::tick(heap);
+    if heap::should_sweep() {
+        heap::sweep_all();
+    }
     let mut block = refilled();
     if block.is_null() && heap::sweep_all() > 0 {
         block = refilled();
@@ -181,10 +184,11 @@ unsafe fn free_slow<A: Access>(p: *mut u8) {
         // SAFETY: a block of the page, which is the calling thread's.
         return unsafe { page.push(block) };
     }
-    match heap(slot::<A>()) {
+    let slot = slot::<A>();
+    match heap(slot) {
         // SAFETY: a block of the page, of this thread's heap.
         Some(heap) if core::ptr::eq(heap, page.heap.load(Relaxed)) => unsafe {
-            heap.free_home(page, block)
+            heap.free_home(slot, page, block)
         },
         // SAFETY: the ring is the calling thread's; a block of the page.
         Some(heap) => unsafe { (*heap.ring.get()).push(page, block, &heap.counts) },

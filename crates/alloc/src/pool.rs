@@ -4,6 +4,7 @@
 //! gives back what was not used since the last but one call, so that with a call each half second
 //! memory goes back between half a second and a second after it was freed.
 
+use crate::background;
 use crate::page::{Page, UNIT, kind, place};
 use crate::region::{RANGES, REGIONS, Region};
 use crate::source::source;
@@ -199,6 +200,7 @@ impl Pool {
                 if dirty {
                     free.dirty.set(at, n);
                     RETAINED.fetch_add(n, Relaxed);
+                    background::wake();
                 }
                 return;
             }

@@ -1,7 +1,8 @@
 //! Memory goes back to the system.
 //!
-//! Twice a second whichever thread comes by (with a call that leaves the fast path) sweeps the heaps of
-//! all threads, those that sleep included, and purges what was idle the time before.
+//! Twice a second the heaps of all threads are swept, those that sleep included, and what was idle the
+//! time before is given back: by whichever thread comes by with a call that leaves the fast path, or by
+//! one of its own (`background.rs`).
 
 use crate::heap::Heap;
 use crate::slot::Access;
@@ -10,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 use homefree_thread::sys;
 
 /// Nanoseconds between two turns.
-const TURN: u64 = 500_000_000;
+pub(crate) const TURN: u64 = 500_000_000;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -29,10 +30,21 @@ pub(crate) fn tick(heap: Option<&Heap>) {
             .compare_exchange(next, now + TURN, AcqRel, Relaxed)
             .is_ok()
     {
-        heap::sweep_all();
-        pool::POOL.lock().purge(false);
-        huge::purge(false);
+        turn();
     }
+}
+
+/// Sweeps all heaps and gives back what was idle at the last turn too. True if memory is idle still.
+pub(crate) fn turn() -> bool {
+    let swept = heap::sweep_all();
+    pool::POOL.lock().purge(false);
+    huge::purge(false);
+    swept > 0 || has_idle()
+}
+
+/// Whether the pool holds memory that the system could have.
+pub(crate) fn has_idle() -> bool {
+    pool::RETAINED.load(Relaxed) + huge::RETAINED.load(Relaxed) > 0
 }
 
 /// Gives back all that is idle, now. True if something was.

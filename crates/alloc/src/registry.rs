@@ -24,6 +24,9 @@ pub(crate) static FREE: Lock<Free> = Lock::new(Free {
     chunk_end: 0,
 });
 
+/// Heaps with a thread.
+pub(crate) static ATTACHED: AtomicUsize = AtomicUsize::new(0);
+
 /// Bytes mapped for heaps.
 pub(crate) static HEAP_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -42,6 +45,12 @@ pub(crate) fn each(mut see: impl FnMut(&'static Heap)) {
 
 /// A heap for a thread. `None` where the system has no memory.
 pub(crate) fn take() -> Option<&'static Heap> {
+    let heap = take_free()?;
+    ATTACHED.fetch_add(1, Relaxed);
+    Some(heap)
+}
+
+fn take_free() -> Option<&'static Heap> {
     let mut free = FREE.lock();
     // SAFETY: null or a heap.
     if let Some(heap) = unsafe { free.first.cast_const().as_ref() } {
@@ -67,6 +76,7 @@ pub(crate) fn take() -> Option<&'static Heap> {
 
 /// Takes a heap back from a thread that has ended.
 pub(crate) fn release(heap: &'static Heap) {
+    ATTACHED.fetch_sub(1, Relaxed);
     let mut free = FREE.lock();
     heap.next_free.store(free.first, Relaxed);
     free.first = core::ptr::from_ref(heap).cast_mut();

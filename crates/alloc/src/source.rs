@@ -11,7 +11,7 @@ use homefree_thread::sys;
     not(all(target_arch = "x86_64", target_os = "linux")),
     path = "syscall_other.rs"
 )]
-mod raw;
+pub(crate) mod raw;
 
 /// The calls that give memory and take it back. All sizes and addresses are multiples of 4096 bytes.
 /// Nothing here touches `errno`.
