@@ -69,7 +69,7 @@ fn is_refused(name: &CStr) -> bool {
 }
 
 /// Whether the process runs under a seccomp filter, or does not let us see.
-fn is_filtered() -> bool {
+pub(crate) fn is_filtered() -> bool {
     let mut text = [0; 4096];
     let len = sys::read_file(c"/proc/self/status", &mut text);
     !text[..len].windows(11).any(|w| w == b"\nSeccomp:\t0")
@@ -79,6 +79,10 @@ extern "C" fn run() -> ! {
     let mut quiet = 0;
     loop {
         sys::sleep(purge::TURN as i64);
+        if is_filtered() {
+            STATE.store(NEVER, Relaxed);
+            thread::end();
+        }
         quiet = if purge::turn() { 0 } else { quiet + 1 };
         if quiet >= QUIET_TURNS {
             STATE.store(IDLE, SeqCst);

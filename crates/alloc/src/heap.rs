@@ -18,7 +18,7 @@ use crate::ring::Ring;
 use crate::slot::Slot;
 use core::cell::UnsafeCell;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use homefree_thread::{Lock, LockGuard};
 
 /// See the module. Heaps are never freed.
@@ -29,8 +29,11 @@ pub struct Heap {
     /// Tag of the thread it belongs to; 0 for none.
     pub(crate) owner: AtomicUsize,
     pub(crate) slot: AtomicPtr<Slot>,
-    /// The owner's alone.
+    /// The owner's, unless it was taken (`ring_of_sleeper.rs`).
     pub(crate) ring: UnsafeCell<Ring>,
+    /// The owner is at its ring; and somebody else took it.
+    pub(crate) at_ring: AtomicBool,
+    pub(crate) ring_taken: AtomicBool,
     /// When the owner last sent everything home, by the turn's clock.
     pub(crate) flushed: AtomicU64,
     /// Key-destructor rounds that have passed at the thread's end.
@@ -44,7 +47,7 @@ pub struct Heap {
     pub(crate) next_free: AtomicPtr<Heap>,
 }
 
-// SAFETY: the ring is used by the owner alone; the rest is atomic or locked.
+// SAFETY: the ring is used by one thread at a time; the rest is atomic or locked.
 unsafe impl Sync for Heap {}
 
 pub(crate) struct Inner {
@@ -159,6 +162,8 @@ impl Heap {
             owner: AtomicUsize::new(0),
             slot: AtomicPtr::new(null_mut()),
             ring: UnsafeCell::new(Ring::new()),
+            at_ring: AtomicBool::new(false),
+            ring_taken: AtomicBool::new(false),
             flushed: AtomicU64::new(0),
             rounds: AtomicUsize::new(0),
             idle: AtomicUsize::new(0),
@@ -350,12 +355,6 @@ impl Heap {
         inner.span_units += units;
         background::wake();
         true
-    }
-
-    /// Sends home all that the calling thread, the owner, has collected for others.
-    pub(crate) fn flush(&self) {
-        // SAFETY: the ring is the owner's alone.
-        unsafe { (*self.ring.get()).flush(&self.counts) };
     }
 
     /// Takes all pages out of the inbox into their queues; out of the inbox of a heap without a thread

@@ -34,6 +34,7 @@ mod purge;
 mod region;
 mod registry;
 mod ring;
+mod ring_of_sleeper;
 pub mod slot;
 mod source;
 mod statistics;
@@ -44,8 +45,7 @@ pub use source::{Source, System, set_source};
 pub use statistics::{ClassStatistics, Statistics, statistics};
 
 /// Gives all memory that is idle back to the system, whichever thread it is cached for. True if there was some.
-/// A thread that sleeps keeps the pages that it allocates from, at most one a class, and what it
-/// collected for others, at most 128 KiB.
+/// A thread that sleeps keeps the pages that it allocates from, at most one a class.
 pub fn trim() -> bool {
     trim_as::<slot::Descriptor>()
 }

@@ -2,7 +2,7 @@
 
 use crate::heap::{Heap, ORPHANS};
 use crate::slot::{STATE_ATTACHED, STATE_ENDED, Slot, thread_tag};
-use crate::{background, huge, pool, registry};
+use crate::{background, huge, pool, registry, ring_of_sleeper};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use homefree_thread::{ExitHook, ROUNDS, sys};
@@ -92,9 +92,10 @@ extern "C" fn unload() {
 #[cfg_attr(target_os = "linux", unsafe(link_section = ".fini_array"))]
 static UNLOAD: extern "C" fn() = unload;
 
-/// Every lock there is, in the order in which they may be held together: heaps, orphans, pool; the rest
-/// is never held with another. A test compares the list with the source.
+/// Every lock there is, in the order in which they may be held together: the taking of rings, heaps,
+/// orphans, pool; the rest is never held with another. A test compares the list with the source.
 unsafe extern "C" fn prepare() {
+    core::mem::forget(ring_of_sleeper::TAKING.lock());
     core::mem::forget(registry::FREE.lock());
     registry::each(|heap| core::mem::forget(heap.inner.lock()));
     core::mem::forget(ORPHANS.inner.lock());
@@ -113,6 +114,7 @@ fn open_all() {
             heap.inner.force_open();
         });
         registry::FREE.force_open();
+        ring_of_sleeper::TAKING.force_open();
     }
 }
 
@@ -125,6 +127,7 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     open_all();
     background::forget();
+    ring_of_sleeper::forget();
     let me = thread_tag();
     registry::each(|heap| {
         let owner = heap.owner.load(Relaxed);

@@ -190,8 +190,8 @@ unsafe fn free_slow<A: Access>(p: *mut u8) {
         Some(heap) if core::ptr::eq(heap, page.heap.load(Relaxed)) => unsafe {
             heap.free_home(slot, page, block)
         },
-        // SAFETY: the ring is the calling thread's; a block of the page.
-        Some(heap) => unsafe { (*heap.ring.get()).push(page, block, &heap.counts) },
+        // SAFETY: a block of the page.
+        Some(heap) => unsafe { heap.collect(page, block) },
         // SAFETY: a block of the page.
         None => unsafe { heap::bring(page, block, block, 1) },
     }

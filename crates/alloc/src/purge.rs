@@ -6,7 +6,7 @@
 
 use crate::heap::Heap;
 use crate::slot::Access;
-use crate::{heap, huge, pool};
+use crate::{heap, huge, pool, ring_of_sleeper};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use homefree_thread::sys;
 
@@ -36,6 +36,7 @@ pub(crate) fn tick(heap: Option<&Heap>) {
 
 /// Sweeps all heaps and gives back what was idle at the last turn too. True if memory is idle still.
 pub(crate) fn turn() -> bool {
+    ring_of_sleeper::flush_all();
     let swept = heap::sweep_all();
     pool::POOL.lock().purge(false);
     huge::purge(false);
@@ -53,6 +54,7 @@ pub fn trim<A: Access>() -> bool {
     if let Some(heap) = unsafe { (*A::slot()).heap.get().as_ref() } {
         heap.flush();
     }
+    ring_of_sleeper::flush_all();
     heap::sweep_all();
     let idle = || pool::RETAINED.load(Relaxed) + huge::RETAINED.load(Relaxed);
     let before = idle();
