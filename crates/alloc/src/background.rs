@@ -21,6 +21,9 @@ static STATE: AtomicU32 = AtomicU32::new(NOT_ASKED);
 /// Kernel id of the thread; the kernel clears it when the thread has left its stack.
 static THREAD: AtomicU32 = AtomicU32::new(0);
 
+/// Not 0 when the thread is to end at once; it waits for that between its turns.
+static STOP: AtomicU32 = AtomicU32::new(0);
+
 /// Turns without idle memory after which it ends.
 const QUIET_TURNS: u32 = 4;
 
@@ -29,6 +32,17 @@ const QUIET_TURNS: u32 = 4;
 pub(crate) fn wake() {
     if STATE.load(Relaxed) < RUNNING && ATTACHED.load(Relaxed) > 1 {
         start();
+    }
+}
+
+/// Ends the thread for good and waits until it is gone: the code that it runs is about to be unmapped.
+pub(crate) fn stop() {
+    if STATE.swap(NEVER, SeqCst) == RUNNING {
+        STOP.store(1, SeqCst);
+        thread::wake(&STOP);
+    }
+    while THREAD.load(Acquire) != 0 {
+        sys::yield_now();
     }
 }
 
@@ -78,7 +92,10 @@ pub(crate) fn is_filtered() -> bool {
 extern "C" fn run() -> ! {
     let mut quiet = 0;
     loop {
-        sys::sleep(purge::TURN as i64);
+        thread::wait(&STOP, purge::TURN);
+        if STOP.load(SeqCst) != 0 {
+            thread::end();
+        }
         if is_filtered() {
             STATE.store(NEVER, Relaxed);
             thread::end();
@@ -172,6 +189,30 @@ mod thread {
         false
     }
 
+    const WAIT: usize = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+    const WAKE: usize = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+
+    /// Waits until the word, which is 0, is changed and woken, or for so many nanoseconds.
+    pub fn wait(word: &AtomicU32, nanoseconds: u64) {
+        let time = [0, nanoseconds];
+        let args = [
+            word.as_ptr() as usize,
+            WAIT,
+            0,
+            time.as_ptr() as usize,
+            0,
+            0,
+        ];
+        // SAFETY: the kernel reads the word and the time.
+        unsafe { syscall(libc::SYS_futex, args) };
+    }
+
+    /// Wakes who waits for the word.
+    pub fn wake(word: &AtomicU32) {
+        // SAFETY: the kernel takes the word's address as a name.
+        unsafe { syscall(libc::SYS_futex, [word.as_ptr() as usize, WAKE, 1, 0, 0, 0]) };
+    }
+
     /// Ends the calling thread, which is one of [`spawn`]'s.
     pub fn end() -> ! {
         loop {
@@ -189,6 +230,14 @@ mod thread {
     pub fn spawn(_: extern "C" fn() -> !, _: &'static AtomicU32) -> bool {
         false
     }
+
+    /// Never called, since nothing is spawned.
+    pub fn wait(_: &AtomicU32, nanoseconds: u64) {
+        sys::sleep(nanoseconds as i64);
+    }
+
+    /// Nobody waits.
+    pub fn wake(_: &AtomicU32) {}
 
     /// Never called, since nothing is spawned.
     pub fn end() -> ! {

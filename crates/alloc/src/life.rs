@@ -83,11 +83,13 @@ unsafe extern "C" fn thread_ends(value: *mut c_void) {
     crate::purge::tick(None);
 }
 
+/// Of the artifact, or of the process.
 extern "C" fn unload() {
     EXIT.delete();
+    background::stop();
 }
 
-/// A thread that ends after the artifact was unloaded must not be told.
+/// No code of an unloaded artifact may run any more: not at a thread's end, and not in the background.
 #[used]
 #[cfg_attr(target_os = "linux", unsafe(link_section = ".fini_array"))]
 static UNLOAD: extern "C" fn() = unload;

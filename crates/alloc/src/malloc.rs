@@ -198,13 +198,12 @@ unsafe fn free_slow<A: Access>(p: *mut u8) {
 }
 
 fn free_span<A: Access>(page: &'static Page, p: *mut u8) {
-    let asked = page.asked.swap(page::NOT_ASKED, AcqRel);
-    if page.start.load(Relaxed) != p as usize || asked == page::NOT_ASKED {
+    if page.start.load(Relaxed) != p as usize || page.asked.load(Relaxed) == page::NOT_ASKED {
         // An address inside, or a second free.
-        page.asked.store(asked, Relaxed);
         FOREIGN.fetch_add(1, Relaxed);
         return;
     }
+    page.asked.store(page::NOT_ASKED, Relaxed);
     if heap(slot::<A>()).is_none_or(|heap| !heap.keep_span(page)) {
         POOL.lock().put(page, true);
         purge::tick(None);
