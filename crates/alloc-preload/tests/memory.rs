@@ -116,3 +116,9 @@ fn ten_thousand_idle_threads_hold_little() {
         "{plain} KiB without us, {ours} KiB with"
     );
 }
+
+#[test]
+fn giving_memory_back_keeps_mappings_few() {
+    let ran = preloaded(60, &program("alloc_mappings.c", &[]), &[]);
+    assert!(numbers(&ran.out)[0] < 60, "{ran:?}");
+}

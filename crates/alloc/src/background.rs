@@ -90,7 +90,7 @@ pub(crate) fn is_filtered() -> bool {
 }
 
 extern "C" fn run() -> ! {
-    let mut quiet = 0;
+    let (mut quiet, mut idle) = (0, 0);
     loop {
         thread::wait(&STOP, purge::TURN);
         if STOP.load(SeqCst) != 0 {
@@ -100,11 +100,17 @@ extern "C" fn run() -> ! {
             STATE.store(NEVER, Relaxed);
             thread::end();
         }
-        quiet = if purge::turn() { 0 } else { quiet + 1 };
+        // Memory that the system does not take (because it is locked) is no reason to stay.
+        let before = core::mem::replace(&mut idle, purge::idle());
+        quiet = if purge::turn() || idle != before {
+            0
+        } else {
+            quiet + 1
+        };
         if quiet >= QUIET_TURNS {
             STATE.store(IDLE, SeqCst);
             // What became idle just before was not told to anyone else.
-            if !purge::has_idle()
+            if purge::idle() == idle
                 || STATE
                     .compare_exchange(IDLE, RUNNING, SeqCst, Relaxed)
                     .is_err()

@@ -34,18 +34,18 @@ pub(crate) fn tick(heap: Option<&Heap>) {
     }
 }
 
-/// Sweeps all heaps and gives back what was idle at the last turn too. True if memory is idle still.
+/// Sweeps all heaps and gives back what was idle at the last turn too. True if the sweep found something.
 pub(crate) fn turn() -> bool {
     ring_of_sleeper::flush_all();
     let swept = heap::sweep_all();
     pool::POOL.lock().purge(false);
     huge::purge(false);
-    swept > 0 || has_idle()
+    swept > 0
 }
 
-/// Whether the pool holds memory that the system could have.
-pub(crate) fn has_idle() -> bool {
-    pool::RETAINED.load(Relaxed) + huge::RETAINED.load(Relaxed) > 0
+/// Something that grows with the memory that the system could have.
+pub(crate) fn idle() -> usize {
+    pool::RETAINED.load(Relaxed) + huge::RETAINED.load(Relaxed)
 }
 
 /// Gives back all that is idle, now. True if something was.
@@ -56,7 +56,6 @@ pub fn trim<A: Access>() -> bool {
     }
     ring_of_sleeper::flush_all();
     heap::sweep_all();
-    let idle = || pool::RETAINED.load(Relaxed) + huge::RETAINED.load(Relaxed);
     let before = idle();
     pool::POOL.lock().purge(true);
     huge::purge(true);
