@@ -7,7 +7,7 @@ use crate::{limit, margin};
 use core::cell::Cell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use homefree_thread::counter::CounterSlot;
+use homefree_thread::counter::{self, CounterSlot};
 use homefree_thread::sys;
 
 /// Scopes that a thread can have entered at once.
@@ -148,7 +148,7 @@ impl Account {
         fence(Ordering::Release);
         // With no credit a handler of a signal that comes now finds nothing to add to, and asks.
         let old = |place: &Cell<i64>, credit: &AtomicI64| {
-            (word(place).swap(0, Ordering::Relaxed) + credit.load(Ordering::Relaxed)) as u64
+            (counter::take(place) + credit.load(Ordering::Relaxed)) as u64
         };
         let allocated = old(&slot.allocated, &self.credit).wrapping_add(more.allocated);
         let freed = old(&slot.freed, &self.free_credit).wrapping_add(more.freed);

@@ -3,7 +3,7 @@
 use crate::{Ledger, events, ledger, limit};
 use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
-use homefree_thread::counter::{ALLOCATED, Anywhere, FREED, Reach};
+use homefree_thread::counter::{ALLOCATED, Anywhere, FREED, Reach, add_slowly};
 
 /// What is counted: [`Bytes`] or [`Counts`].
 pub trait Mode: 'static {
@@ -71,20 +71,8 @@ impl<A, M, R> core::ops::Deref for Accounted<A, M, R> {
     }
 }
 
-/// Counts `bytes` around `call`, which allocates them.
-///
-/// Order: the room is decided before the call, and a call that fails leaves nothing behind.
-#[inline(always)]
-fn around<M: Mode, R: Reach>(bytes: usize, call: impl FnOnce() -> *mut u8) -> *mut u8 {
-    if !counted::<M, R>(bytes) {
-        return slowly::<M>(bytes, call);
-    }
-    let p = call();
-    if p.is_null() {
-        return failed::<M>(bytes);
-    }
-    p
-}
+// What is out of line takes no closures, whose values would be stored to the stack on the short way too, and its
+// arguments in the order of the callers', so that none has to be moved for a call that is not made.
 
 /// Whether an allocator treats a layout apart, as `System` does what `malloc` does not align well enough. Such
 /// requests are kept out of the short way, whose frame they would enlarge.
@@ -93,10 +81,106 @@ fn is_rare(layout: Layout) -> bool {
     layout.align() > 2 * size_of::<usize>() || layout.align() > layout.size()
 }
 
+/// Passes an allocation on.
+///
+/// # Safety
+/// As [`GlobalAlloc::alloc`].
+#[inline(always)]
+unsafe fn pass_on<A: GlobalAlloc, const ZEROED: bool>(inner: &A, layout: Layout) -> *mut u8 {
+    if ZEROED {
+        // SAFETY: the caller's promise.
+        unsafe { inner.alloc_zeroed(layout) }
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { inner.alloc(layout) }
+    }
+}
+
+/// Counts an allocation and passes it on.
+///
+/// Order: the room is decided before the call, and a call that fails leaves nothing behind.
+///
+/// # Safety
+/// As [`GlobalAlloc::alloc`].
+#[inline(always)]
+unsafe fn allocate<A: GlobalAlloc, M: Mode, R: Reach, const ZEROED: bool>(
+    inner: &A,
+    layout: Layout,
+) -> *mut u8 {
+    if !counted::<M, R>(layout.size()) {
+        // SAFETY: the caller's promise.
+        return unsafe { allocate_slowly::<A, M, ZEROED>(layout.size(), layout.align(), inner) };
+    }
+    // SAFETY: the caller's promise.
+    let p = unsafe { pass_on::<A, ZEROED>(inner, layout) };
+    if p.is_null() {
+        return failed::<M>(layout.size());
+    }
+    p
+}
+
+/// [`allocate`] for rare layouts.
+///
+/// # Safety
+/// As [`GlobalAlloc::alloc`].
 #[cold]
 #[inline(never)]
-fn rarely(call: impl FnOnce() -> *mut u8) -> *mut u8 {
-    call()
+unsafe fn allocate_rarely<A: GlobalAlloc, M: Mode, R: Reach, const ZEROED: bool>(
+    size: usize,
+    align: usize,
+    inner: &A,
+) -> *mut u8 {
+    // SAFETY: they are of a layout.
+    let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
+    // SAFETY: the caller's promise.
+    unsafe { allocate::<A, M, R, ZEROED>(inner, layout) }
+}
+
+/// [`allocate`] where the short way did not count.
+///
+/// # Safety
+/// As [`GlobalAlloc::alloc`].
+#[cold]
+#[inline(never)]
+unsafe fn allocate_slowly<A: GlobalAlloc, M: Mode, const ZEROED: bool>(
+    size: usize,
+    align: usize,
+    inner: &A,
+) -> *mut u8 {
+    // SAFETY: they are of a layout.
+    let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
+    let call = || {
+        // SAFETY: the caller's promise.
+        unsafe { pass_on::<A, ZEROED>(inner, layout) }
+    };
+    around::<M>(layout.size(), call)
+}
+
+/// Counts `bytes` around a call that allocates them, off the short way.
+#[inline(always)]
+fn around<M: Mode>(bytes: usize, call: impl FnOnce() -> *mut u8) -> *mut u8 {
+    let counted = if M::COUNT {
+        add_slowly::<ALLOCATED, true>(bytes)
+    } else {
+        add_slowly::<ALLOCATED, false>(bytes)
+    };
+    if counted {
+        let p = call();
+        return if p.is_null() { failed::<M>(bytes) } else { p };
+    }
+    let Some(room) = events::ask(bytes) else {
+        return core::ptr::null_mut();
+    };
+    let p = call();
+    if !p.is_null() {
+        if M::COUNT {
+            events::allocated::<true>(bytes);
+        } else {
+            events::allocated::<false>(bytes);
+        }
+    }
+    limit::give_back(room);
+    p
 }
 
 #[inline(always)]
@@ -119,31 +203,14 @@ fn failed<M: Mode>(bytes: usize) -> *mut u8 {
     core::ptr::null_mut()
 }
 
-#[cold]
-#[inline(never)]
-fn slowly<M: Mode>(bytes: usize, call: impl FnOnce() -> *mut u8) -> *mut u8 {
-    let Some(room) = events::ask(bytes) else {
-        return core::ptr::null_mut();
-    };
-    let p = call();
-    if !p.is_null() {
-        if M::COUNT {
-            events::allocated::<true>(bytes);
-        } else {
-            events::allocated::<false>(bytes);
-        }
-    }
-    limit::give_back(room);
-    p
-}
-
 /// Counts a free of `bytes`.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 fn freed_slowly<M: Mode>(bytes: usize) {
     if M::COUNT {
-        events::freed::<true>(bytes);
-    } else {
+        if !add_slowly::<FREED, true>(bytes) {
+            events::freed::<true>(bytes);
+        }
+    } else if !add_slowly::<FREED, false>(bytes) {
         events::freed::<false>(bytes);
     }
 }
@@ -154,8 +221,15 @@ fn freed_slowly<M: Mode>(bytes: usize) {
 /// As [`GlobalAlloc::dealloc`].
 #[cold]
 #[inline(never)]
-unsafe fn dealloc_slowly<A: GlobalAlloc, M: Mode>(inner: &A, p: *mut u8, layout: Layout) {
-    freed_slowly::<M>(layout.size());
+unsafe fn dealloc_slowly<A: GlobalAlloc, M: Mode>(
+    p: *mut u8,
+    size: usize,
+    align: usize,
+    inner: &A,
+) {
+    freed_slowly::<M>(size);
+    // SAFETY: they are of a layout.
+    let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
     // SAFETY: the caller's promise, passed on.
     unsafe { inner.dealloc(p, layout) }
 }
@@ -167,29 +241,29 @@ unsafe impl<A: GlobalAlloc, M: Mode, R: Reach> GlobalAlloc for Accounted<A, M, R
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_rare(layout) {
-            return rarely(|| {
-                // SAFETY: the caller's own promise, passed on.
-                around::<M, R>(layout.size(), || unsafe { self.inner.alloc(layout) })
-            });
+            // SAFETY: the caller's own promise, passed on.
+            return unsafe {
+                allocate_rarely::<A, M, R, false>(layout.size(), layout.align(), &self.inner)
+            };
         }
-        // SAFETY: just tested.
+        // SAFETY: just tested, for the inner allocator to know.
         unsafe { core::hint::assert_unchecked(!is_rare(layout)) };
         // SAFETY: the caller's own promise, passed on.
-        around::<M, R>(layout.size(), || unsafe { self.inner.alloc(layout) })
+        unsafe { allocate::<A, M, R, false>(&self.inner, layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let call = || {
-            // SAFETY: the caller's own promise, passed on.
-            unsafe { self.inner.alloc_zeroed(layout) }
-        };
         if is_rare(layout) {
-            return rarely(|| around::<M, R>(layout.size(), call));
+            // SAFETY: the caller's own promise, passed on.
+            return unsafe {
+                allocate_rarely::<A, M, R, true>(layout.size(), layout.align(), &self.inner)
+            };
         }
-        // SAFETY: just tested.
+        // SAFETY: just tested, for the inner allocator to know.
         unsafe { core::hint::assert_unchecked(!is_rare(layout)) };
-        around::<M, R>(layout.size(), call)
+        // SAFETY: the caller's own promise, passed on.
+        unsafe { allocate::<A, M, R, true>(&self.inner, layout) }
     }
 
     #[inline]
@@ -204,7 +278,7 @@ unsafe impl<A: GlobalAlloc, M: Mode, R: Reach> GlobalAlloc for Accounted<A, M, R
             unsafe { self.inner.dealloc(p, layout) }
         } else {
             // SAFETY: the caller's own promise, passed on.
-            unsafe { dealloc_slowly::<A, M>(&self.inner, p, layout) }
+            unsafe { dealloc_slowly::<A, M>(p, layout.size(), layout.align(), &self.inner) }
         }
     }
 
@@ -216,7 +290,16 @@ unsafe impl<A: GlobalAlloc, M: Mode, R: Reach> GlobalAlloc for Accounted<A, M, R
             unsafe { self.inner.realloc(p, layout, new_size) }
         };
         if new_size >= layout.size() {
-            return around::<Bytes, R>(new_size - layout.size(), call);
+            let more = new_size - layout.size();
+            if !R::add::<ALLOCATED, false>(more) {
+                return around::<Bytes>(more, call);
+            }
+            let new = call();
+            return if new.is_null() {
+                failed::<Bytes>(more)
+            } else {
+                new
+            };
         }
         let new = call();
         let less = layout.size() - new_size;

@@ -66,25 +66,18 @@ pub fn slot() -> *const CounterSlot {
     imp::slot()
 }
 
-/// [`Reach::add`] by whatever way there is. For slow paths.
-#[cold]
-#[inline(never)]
+/// [`Reach::add`] by whatever way there is. For slow paths; the way of a thread with credit in a library whose
+/// block has no constant distance.
+#[inline]
 pub fn add_slowly<const WORD: usize, const COUNT: bool>(bytes: usize) -> bool {
-    // SAFETY: the calling thread's slot, alive while it runs.
-    let slot = unsafe { &*imp::slot() };
-    let (word, events) = match WORD {
-        ALLOCATED => (&slot.allocated, &slot.allocations),
-        _ => (&slot.freed, &slot.frees),
-    };
-    let sum = word.get().wrapping_add(bytes as i64);
-    if sum >= 0 {
-        return false;
-    }
-    word.set(sum);
-    if COUNT {
-        events.set(events.get().wrapping_add(1));
-    }
-    true
+    imp::add_slowly::<WORD, COUNT>(bytes)
+}
+
+/// Takes what a word of the calling thread holds and leaves 0. One instruction makes the change, so a handler of a
+/// signal comes before or after it; it is not atomic for other threads, which only read.
+#[inline]
+pub fn take(word: &Cell<i64>) -> i64 {
+    imp::take(word)
 }
 
 /// Whether this code is part of an executable, which is never unloaded. (False where that can not be told.)
@@ -101,6 +94,7 @@ pub fn has_constant_distance() -> bool {
 mod imp {
     use super::{Anywhere, CounterSlot, EVENTS, InitialExec, Reach};
     use core::arch::{asm, global_asm};
+    use core::cell::Cell;
 
     global_asm!(
         ".pushsection .tbss.homefree_counter_v1,\"awT\",@nobits",
@@ -233,6 +227,7 @@ mod imp {
     macro_rules! descriptor {
         ($($vector:tt)*) => {
             /// The slot's distance from the thread pointer on this thread, by a TLS descriptor.
+            #[inline]
             fn descriptor() -> usize {
                 let distance: usize;
                 // SAFETY: the call sequence of the x86-64 TLS descriptor ABI: `rax` returns the offset from
@@ -280,6 +275,34 @@ mod imp {
             );
         }
         place
+    }
+
+    #[inline]
+    pub(super) fn add_slowly<const WORD: usize, const COUNT: bool>(bytes: usize) -> bool {
+        // SAFETY: the slot's own distance.
+        unsafe { add_at::<WORD, COUNT>(descriptor(), bytes) }
+    }
+
+    #[inline]
+    pub(super) fn take(word: &Cell<i64>) -> i64 {
+        let mut held = word.get();
+        loop {
+            let found: i64;
+            // SAFETY: a word that is written by this thread only.
+            unsafe {
+                asm!(
+                    "cmpxchg qword ptr [{word}], {zero}",
+                    word = in(reg) word.as_ptr(),
+                    zero = in(reg) 0i64,
+                    inout("rax") held => found,
+                    options(nostack),
+                );
+            }
+            if found == held {
+                return held;
+            }
+            held = found;
+        }
     }
 
     pub(super) fn slot() -> *const CounterSlot {
@@ -333,8 +356,9 @@ mod imp {
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod imp {
     extern crate std;
-    use super::{Anywhere, CounterSlot, InitialExec, Reach, add_slowly};
+    use super::{ALLOCATED, Anywhere, CounterSlot, InitialExec, Reach};
     use core::cell::Cell;
+    use core::sync::atomic::{AtomicI64, Ordering};
 
     std::thread_local! {
         static SLOT: CounterSlot = const {
@@ -351,6 +375,30 @@ mod imp {
 
     pub(super) fn slot() -> *const CounterSlot {
         SLOT.with(|s| core::ptr::from_ref(s))
+    }
+
+    pub(super) fn add_slowly<const WORD: usize, const COUNT: bool>(bytes: usize) -> bool {
+        SLOT.with(|slot| {
+            let (word, events) = match WORD {
+                ALLOCATED => (&slot.allocated, &slot.allocations),
+                _ => (&slot.freed, &slot.frees),
+            };
+            let sum = word.get().wrapping_add(bytes as i64);
+            if sum >= 0 {
+                return false;
+            }
+            word.set(sum);
+            if COUNT {
+                events.set(events.get().wrapping_add(1));
+            }
+            true
+        })
+    }
+
+    pub(super) fn take(word: &Cell<i64>) -> i64 {
+        // SAFETY: same size and alignment as the cell.
+        let word = unsafe { AtomicI64::from_ptr(word.as_ptr()) };
+        word.swap(0, Ordering::Relaxed)
     }
 
     impl Reach for InitialExec {
@@ -436,6 +484,12 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn what_is_taken_leaves_nothing() {
+        let word = Cell::new(-7);
+        assert_eq!((take(&word), word.get()), (-7, 0));
     }
 
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
