@@ -108,3 +108,13 @@ impl Ledger {
 }
 
 static MARKING: homefree_thread::Lock<()> = homefree_thread::Lock::new(());
+
+/// In fork's child: a thread that is not here may have been making a mark. (What it left is whole at every step: the
+/// epoch moves last.)
+///
+/// # Safety
+/// No other thread exists, and this one is not making a mark.
+pub(crate) unsafe fn open_marks_in_child() {
+    // SAFETY: the caller's promise.
+    unsafe { MARKING.force_open() };
+}

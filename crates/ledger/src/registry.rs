@@ -5,7 +5,7 @@ use crate::events::{self, Quiet};
 use crate::pool::Pool;
 use crate::reading::ThreadFlow;
 use crate::shared::{SHARED, Sums};
-use crate::{reading, scope, state};
+use crate::{ledger, reading, scope, state};
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
@@ -311,6 +311,10 @@ unsafe extern "C" fn after_fork() {
 
 unsafe extern "C" fn in_child() {
     let slot = events::slot();
+    if slot.state.get() & state::HOLDS == 0 {
+        // SAFETY: the one thread of the child; it would be in that state if it was making a mark.
+        unsafe { ledger::open_marks_in_child() };
+    }
     if FORKING.load(Ordering::Relaxed) != core::ptr::from_ref(slot) as usize {
         // The list may be half changed. Nobody may look at it any more; the balance stays as near as it is.
         CLOSED.store(true, Ordering::Relaxed);

@@ -32,6 +32,9 @@ fn in_child(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child only counts, and ends.
     match unsafe { libc::fork() } {
         0 => {
+            // One that waits for what it does not have is ended, and was not content.
+            // SAFETY: plain call.
+            unsafe { libc::alarm(60) };
             let content = child();
             // SAFETY: plain call.
             unsafe { libc::_exit(i32::from(!content)) }
@@ -118,6 +121,7 @@ fn forks_under_load() {
                     if k % 16 == 0 {
                         A.settle();
                     }
+                    A.mark();
                 }
             });
         }
@@ -139,9 +143,12 @@ fn forks_under_load() {
 }
 
 fn consistent() -> bool {
+    let mark = A.mark();
     A.settle();
     let (exact, cheap, totals) = (A.usage_exact().current, A.usage().current, A.totals());
-    exact == cheap && totals.allocated.wrapping_sub(totals.freed) == exact
+    exact == cheap
+        && totals.allocated.wrapping_sub(totals.freed) == exact
+        && A.peak_since(mark) >= exact
 }
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
