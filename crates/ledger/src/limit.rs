@@ -95,6 +95,12 @@ pub(crate) fn exchange(old: i64, wish: i64, balance: i64) -> Option<i64> {
     Some(0)
 }
 
+/// In fork's child: all room but that of the one account which is still there was for requests and credits of threads
+/// that are not.
+pub(crate) fn keep_only(granted: i64) {
+    GRANTED.store(granted, Ordering::Release);
+}
+
 /// Returns room.
 pub(crate) fn give_back(room: i64) {
     if room != 0 {
@@ -103,15 +109,21 @@ pub(crate) fn give_back(room: i64) {
 }
 
 fn grant_if_room(room: i64, limit: i64) -> bool {
+    let fits = |granted: i64| {
+        let balance = SHARED.balance.load(Ordering::Acquire);
+        balance.saturating_add(granted) <= limit
+    };
+    // What can not be had is not asked for, even for a moment: others would be refused for it meanwhile.
+    if !fits(GRANTED.load(Ordering::Acquire).saturating_add(room)) {
+        return false;
+    }
     // Granted first: of two who ask at once at least one sees the other. What is settled goes into the
     // balance before its room is given back, so nothing is ever in neither.
-    let granted = GRANTED.fetch_add(room, Ordering::AcqRel) + room;
-    if SHARED
-        .balance
-        .load(Ordering::Acquire)
-        .saturating_add(granted)
-        <= limit
-    {
+    if fits(
+        GRANTED
+            .fetch_add(room, Ordering::AcqRel)
+            .saturating_add(room),
+    ) {
         return true;
     }
     give_back(room);
@@ -145,6 +157,9 @@ pub(crate) fn ask(size: usize, may_lock: bool) -> Option<i64> {
 
 /// Asks with what is held counted exactly, unsettled frees included.
 fn ask_exactly(size: i64, limit: i64) -> bool {
+    if size > limit {
+        return false;
+    }
     registry::with_list(|list| {
         // First, so that whoever is granted room from now on has seen this request.
         let mut others = GRANTED.fetch_add(size, Ordering::AcqRel);

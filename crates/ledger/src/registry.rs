@@ -5,7 +5,7 @@ use crate::events::{self, Quiet};
 use crate::pool::Pool;
 use crate::reading::ThreadFlow;
 use crate::shared::{SHARED, Sums};
-use crate::{ledger, reading, scope, state};
+use crate::{ledger, limit, reading, scope, state};
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
@@ -323,14 +323,17 @@ unsafe extern "C" fn in_child() {
     }
     // SAFETY: this thread holds the lock.
     let registry = unsafe { REGISTRY.value_of_holder() };
+    let mut granted = 0;
     for account in registry.list().into_iter().flatten() {
         // The storage of threads that are not here any more is still as it was.
         if is_of(account, slot) {
             account.tid.store(sys::thread_id(), Ordering::Relaxed);
+            granted = account.read().granted;
         } else {
             close_held(registry, NonNull::from(account));
         }
     }
+    limit::keep_only(granted);
     // What a thread counted directly at that very moment may be in its sum and not in the balance.
     reading::correct_balance();
     // SAFETY: as in the parent.

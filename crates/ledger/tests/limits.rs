@@ -4,11 +4,15 @@ use homefree_ledger::{Accounted, HardLimit};
 use std::alloc::{GlobalAlloc, Layout, System, alloc, dealloc, realloc};
 use std::collections::VecDeque;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 /// `System`, and how much it was asked for at most.
 struct Asked;
+
+/// A request of this size stays in the allocator until it is let out.
+const STAYS: usize = (5 << 20) + 1;
+static INSIDE: Barrier = Barrier::new(2);
 
 static LARGEST: AtomicU64 = AtomicU64::new(0);
 /// What it has given out, and the most that was.
@@ -24,6 +28,10 @@ unsafe impl GlobalAlloc for Asked {
             HELD.fetch_add(size, Ordering::Relaxed) + size,
             Ordering::Relaxed,
         );
+        if layout.size() == STAYS {
+            INSIDE.wait();
+            INSIDE.wait();
+        }
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
@@ -65,6 +73,74 @@ fn free_all(blocks: Vec<*mut u8>, size: usize) {
     }
 }
 
+/// Threads that ask for what can not be had, over and over, are in nobody's way.
+fn requests_that_are_refused_take_no_room_of_others() {
+    set(A.usage_exact().current + 64 * MIB as u64, 0);
+    let stop = AtomicBool::new(false);
+    let (asked, wanting) = (AtomicU64::new(0), 200 * KIB);
+    let refused = thread::scope(|scope| {
+        for size in [1 << 40, 65 * MIB, isize::MAX as usize - 7] {
+            let (stop, asked) = (&stop, &asked);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    // SAFETY: null.
+                    assert!(std::hint::black_box(unsafe { alloc(layout(size)) }).is_null());
+                    asked.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut refused = 0;
+        for n in 0.. {
+            // SAFETY: freed as allocated, if it was.
+            unsafe {
+                let p = std::hint::black_box(alloc(layout(wanting)));
+                if p.is_null() {
+                    refused += 1;
+                } else {
+                    dealloc(p, layout(wanting));
+                }
+            }
+            if n > 100_000 && asked.load(Ordering::Relaxed) > 100_000 {
+                break;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        refused
+    });
+    A.set_hard_limit(None);
+    assert_eq!(refused, 0, "with 64 MiB free");
+}
+
+/// What other threads had asked for when the process forked is no room that its child lacks.
+fn a_childs_room_is_its_own() {
+    set(A.usage_exact().current + 8 * MIB as u64, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: freed as allocated.
+            unsafe { dealloc(std::hint::black_box(alloc(layout(STAYS))), layout(STAYS)) };
+        });
+        INSIDE.wait();
+        // SAFETY: the child allocates, and ends.
+        match unsafe { libc::fork() } {
+            0 => {
+                // SAFETY: a request of the one thread; then the end.
+                unsafe {
+                    let p = std::hint::black_box(alloc(layout(6 * MIB)));
+                    libc::_exit(i32::from(p.is_null()))
+                }
+            }
+            pid => {
+                let mut status = -1;
+                // SAFETY: plain call.
+                unsafe { libc::waitpid(pid, &mut status, 0) };
+                INSIDE.wait();
+                assert_eq!(status, 0, "6 MiB of 8");
+            }
+        }
+    });
+    A.set_hard_limit(None);
+}
+
 /// The exact balance once this is the only thread: a scope's end does not wait for the last free of its threads.
 fn alone() -> u64 {
     while std::fs::read_dir("/proc/self/task").unwrap().count() > 1 {
@@ -77,6 +153,8 @@ fn main() {
     one_thread_gets_the_limit_to_the_byte();
     a_refused_request_never_reaches_the_allocator();
     small_requests_have_a_reserve();
+    requests_that_are_refused_take_no_room_of_others();
+    a_childs_room_is_its_own();
     many_threads_never_pass_it();
     frees_on_other_threads_make_room();
     a_limit_hit_inside_a_destructor();

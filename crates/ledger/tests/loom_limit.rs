@@ -52,6 +52,10 @@ impl Ledger {
     }
 
     fn grant_if_room(&self, room: i64) -> bool {
+        let granted = self.granted.load(Ordering::Acquire) + room;
+        if self.balance.load(Ordering::Acquire) + granted > LIMIT {
+            return false;
+        }
         let granted = self.granted.fetch_add(room, Ordering::AcqRel) + room;
         if self.balance.load(Ordering::Acquire) + granted <= LIMIT {
             return true;
