@@ -170,6 +170,17 @@ fn vforked_and_hasty_children_leave_the_parents_account_alone() {
 }
 
 #[test]
+fn vforked_children_of_a_forked_one_leave_its_account_alone() {
+    let run = accounted(program("ledger_vfork_in_child.c"), NONE);
+    let out = run.ran.ended_well().out();
+    let [child] = run.json["others"].as_array().expect("a list").as_slice() else {
+        panic!("{:#}", run.json)
+    };
+    assert_eq!(child["pid"].to_string(), out.trim());
+    assert!(figure(child, "allocated") >= 4000, "{child:#}");
+}
+
+#[test]
 fn what_cannot_be_counted_is_refused_before_it_runs() {
     let fixed = support::program_with("allocate.c", &["-static"]);
     for (program, says) in [(fixed, "static"), (program("own_malloc.c"), "malloc")] {

@@ -17,6 +17,9 @@ use homefree_wire::account::{
 static PAGE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// Whose it is. Another process here is a child of `vfork`, or was forked behind our back.
 static OWNER: AtomicU32 = AtomicU32::new(0);
+/// The process that this memory is of; there may be no page yet. A child of `vfork` must not end its parent's account,
+/// nor make it one under its own name.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// This is a child that makes its page when it has something to say.
 static AWAITED: AtomicBool = AtomicBool::new(false);
 /// The process ends: all that comes is written at once, and exactly.
@@ -87,8 +90,13 @@ fn own() -> Option<NonNull<u8>> {
     (OWNER.load(Ordering::Relaxed) == sys::process_id()).then_some(page)
 }
 
+fn is_this_process() -> bool {
+    PROCESS.load(Ordering::Relaxed) == sys::process_id()
+}
+
 /// Makes the page, if the environment names a folder for it. At the process's beginning.
 pub(crate) fn begin(settings: &Settings, limit: Option<HardLimit>) {
+    PROCESS.store(sys::process_id(), Ordering::Relaxed);
     if let Some(limit) = limit {
         LIMIT.store(limit.bytes, Ordering::Relaxed);
         RESERVE.store(limit.reserve, Ordering::Relaxed);
@@ -189,6 +197,7 @@ pub(crate) fn leave_to_parent(follow: bool) {
         // SAFETY: the mapping of this process, which nothing refers to any more.
         unsafe { sys::unmap(page, SIZE) };
     }
+    PROCESS.store(sys::process_id(), Ordering::Relaxed);
     let awaited = AWAITED.load(Ordering::Relaxed);
     AWAITED.store(follow && (awaited || !had.is_null()), Ordering::Release);
     ENDING.store(false, Ordering::Relaxed);
@@ -197,7 +206,8 @@ pub(crate) fn leave_to_parent(follow: bool) {
 
 /// Writes the figures. After a thread has settled.
 pub(crate) fn publish() {
-    if AWAITED.load(Ordering::Relaxed) && AWAITED.swap(false, Ordering::AcqRel) {
+    let awaited = AWAITED.load(Ordering::Relaxed) && is_this_process();
+    if awaited && AWAITED.swap(false, Ordering::AcqRel) {
         make();
     }
     let Some(page) = own() else { return };
@@ -259,9 +269,7 @@ fn write_role(place: &Role, value: &RoleValue) {
 
 /// At an orderly end: exact figures, what the system says, and all threads.
 pub(crate) fn end() {
-    // A child of `vfork` ends on its parent's memory.
-    let of_another = !PAGE.load(Ordering::Acquire).is_null() && own().is_none();
-    if of_another || raw::holds_a_lock() {
+    if !is_this_process() || raw::holds_a_lock() {
         return;
     }
     if AWAITED.load(Ordering::Relaxed) && !process::has_done_anything() {
