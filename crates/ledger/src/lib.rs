@@ -29,8 +29,27 @@
 //! **Your duties:** none. Nothing here allocates, unwinds, prints, or takes a lock on the way of an event that is
 //! within its thread's credit.
 //!
-//! `R` of [`Accounted`]: in an executable, write `Accounted<System, Bytes, InitialExec>` to save two instructions a
-//! call. Never in a library that may be opened with `dlopen`: the loader can run out of room for that model.
+//! # Where to look
+//!
+//! | for | see |
+//! | --- | --- |
+//! | what is held, its peak, who allocates and frees; limits | [`Ledger`]: an [`Accounted`] has all its methods |
+//! | numbers of allocations and frees | [`Counts`], as in `Accounted<System, Counts>` |
+//! | a query's or a task's share, futures included | [`Ledger::open_scope`], [`Scope`] |
+//! | refusing past a limit | [`Ledger::set_hard_limit`]; set it before there are other threads |
+//! | being told past a limit, or when the surroundings are short | `Ledger::watch`, `Watch`, module `pressure` |
+//! | pages, metrics, logs | `Ledger::prometheus`; `MetricsRecorder` and `LogLine` behind features |
+//!
+//! In an executable, `Accounted<System, Bytes, InitialExec>` saves three of the twelve instructions that an allocation
+//! and its free take. Never in a library that may be opened with `dlopen`: the loader can run out of room for that
+//! model.
+//!
+//! # Features
+//!
+//! * `std`, on by default: `Watch`, `pressure`, `process_memory`, `check` and Prometheus text. Without it the crate
+//!   is `no_std`.
+//! * `metrics`: the figures through the `metrics` facade, version 0.24.
+//! * `log`: a line through the `log` facade every so often.
 #![no_std]
 
 #[cfg(any(feature = "std", test))]

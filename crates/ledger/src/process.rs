@@ -22,7 +22,7 @@ pub struct ProcessMemory {
     pub shmem: u64,
     /// In swap.
     pub swap: u64,
-    /// Private address space that can be written to, without stacks (`VmData`).
+    /// Private address space that can be written to (`VmData`): stacks of threads are in it, the main thread's is not.
     pub reserved: u64,
     /// All address space (`VmSize`).
     pub address_space: u64,

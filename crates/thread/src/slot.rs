@@ -42,7 +42,8 @@ pub trait Access {
     fn slot() -> *const Slot;
 }
 
-/// [`initial_exec`] as a type.
+/// Reaches the slot in the fewest instructions: in executables and what is loaded with them, not in libraries that
+/// may be opened with `dlopen`, for which the loader can run out of room. ([`initial_exec`] as a type.)
 pub struct InitialExec;
 /// [`descriptor`] as a type.
 pub struct Descriptor;
