@@ -22,6 +22,8 @@ pub(crate) struct Account {
     /// The next and the previous of the registry's list, or the next free one.
     pub(crate) next: Cell<*mut Account>,
     pub(crate) previous: Cell<*mut Account>,
+    /// Grows from account to account, used again or not.
+    pub(crate) serial: Cell<u64>,
     /// The kernel's id.
     pub(crate) tid: AtomicU32,
     /// Odd while the sums and the credits change.
@@ -59,9 +61,9 @@ fn word(cell: &Cell<i64>) -> &AtomicI64 {
     unsafe { AtomicI64::from_ptr(cell.as_ptr()) }
 }
 
-fn events(cell: &Cell<u64>) -> u64 {
+fn events_word(cell: &Cell<u64>) -> &AtomicU64 {
     // SAFETY: as in `word`.
-    unsafe { AtomicU64::from_ptr(cell.as_ptr()) }.load(Ordering::Relaxed)
+    unsafe { AtomicU64::from_ptr(cell.as_ptr()) }
 }
 
 /// Marks the account as being settled until dropped.
@@ -75,8 +77,15 @@ impl Drop for Settling<'_> {
 
 impl Account {
     /// Makes a fresh one of whatever it was before. Under the registry's lock, before it is in the list.
-    pub(crate) fn open(&self, slot: &CounterSlot) {
+    pub(crate) fn open(&self, slot: &CounterSlot, serial: u64) {
         self.slot.set(slot);
+        self.serial.set(serial);
+        // It may have been closed for a thread that never came to the end of a settlement.
+        self.busy.store(0, Ordering::Relaxed);
+        self.turn.store(
+            self.turn.load(Ordering::Relaxed).wrapping_add(1) & !1,
+            Ordering::Relaxed,
+        );
         self.tid.store(sys::thread_id(), Ordering::Relaxed);
         for place in [&self.allocated, &self.freed] {
             place.store(0, Ordering::Relaxed);
@@ -156,7 +165,9 @@ impl Account {
             (&slot.allocations, more.allocations),
             (&slot.frees, more.frees),
         ] {
-            cell.set(cell.get().wrapping_add(more));
+            if more != 0 {
+                events_word(cell).fetch_add(more, Ordering::Relaxed);
+            }
         }
         let add = |place: &AtomicU64, more: u64| {
             place.store(
@@ -168,10 +179,8 @@ impl Account {
         add(&self.freed, freed);
         self.attribute(allocated, freed);
 
-        let margin = margin::of_a_thread(
-            self.margin.load(Ordering::Relaxed),
-            self.depth.load(Ordering::Relaxed) != 0,
-        );
+        let in_scope = self.depth.load(Ordering::Relaxed) != 0;
+        let margin = margin::of_a_thread(self.margin.load(Ordering::Relaxed), in_scope);
         let pending = self.pending.load(Ordering::Relaxed) + (allocated.wrapping_sub(freed)) as i64;
         // Under a limit the room is counted from the balance, which therefore is kept up to date.
         let keep = may_keep && !limit::is_set() && pending.abs() < margin / 2;
@@ -184,8 +193,10 @@ impl Account {
             if may_grant { margin - pending } else { 0 },
             SHARED.balance.load(Ordering::Relaxed),
         );
-        let credit = granted.unwrap_or(margin - pending);
-        let free_credit = margin + pending;
+        // Inside a scope not more than the margin either way, so that its peak is seen.
+        let most = if in_scope { margin } else { i64::MAX };
+        let credit = granted.unwrap_or(margin - pending).min(most);
+        let free_credit = (margin + pending).min(most);
         self.pending.store(pending, Ordering::Relaxed);
         self.granted
             .fetch_add(granted.unwrap_or(0), Ordering::Release);
@@ -263,9 +274,9 @@ impl Account {
         for attempt in 0u32.. {
             let turn = self.turn.load(Ordering::Acquire);
             if turn & 1 == 0 {
-                let reading = self.read_once(slot);
+                let (reading, at_rest) = self.read_once(slot);
                 fence(Ordering::Acquire);
-                if self.turn.load(Ordering::Relaxed) == turn {
+                if at_rest && self.turn.load(Ordering::Relaxed) == turn {
                     return reading;
                 }
             }
@@ -274,17 +285,29 @@ impl Account {
                 64..1000 => sys::yield_now(),
                 1000..3000 => sys::sleep(50_000),
                 // A thread that was stopped while it settled, for ever as it seems.
-                _ => return self.read_once(slot),
+                _ => return self.read_once(slot).0,
             }
         }
-        self.read_once(slot)
+        self.read_once(slot).0
     }
 
-    fn read_once(&self, slot: &CounterSlot) -> Reading {
-        let allocated = word(&slot.allocated).load(Ordering::Relaxed);
-        let freed = word(&slot.freed).load(Ordering::Relaxed);
-        let used = allocated + self.credit.load(Ordering::Relaxed);
-        let freed = freed + self.free_credit.load(Ordering::Relaxed);
+    /// A reading, and whether the thread was at rest: a word that is not negative though there is credit has a request
+    /// in it that is about to be taken back, and may be any size.
+    fn read_once(&self, slot: &CounterSlot) -> (Reading, bool) {
+        let words = (
+            word(&slot.allocated).load(Ordering::Relaxed),
+            word(&slot.freed).load(Ordering::Relaxed),
+        );
+        let rests = |word: i64, credit: &AtomicI64| {
+            word < 0 || (word == 0 && credit.load(Ordering::Relaxed) <= 0)
+        };
+        let at_rest = rests(words.0, &self.credit) && rests(words.1, &self.free_credit);
+        (self.reading_of(slot, words), at_rest)
+    }
+
+    fn reading_of(&self, slot: &CounterSlot, (allocated, freed): (i64, i64)) -> Reading {
+        let used = allocated.wrapping_add(self.credit.load(Ordering::Relaxed));
+        let freed = freed.wrapping_add(self.free_credit.load(Ordering::Relaxed));
         Reading {
             sums: Sums {
                 allocated: self
@@ -295,37 +318,48 @@ impl Account {
                     .freed
                     .load(Ordering::Relaxed)
                     .wrapping_add(freed as u64),
-                allocations: events(&slot.allocations),
-                frees: events(&slot.frees),
+                allocations: events_word(&slot.allocations).load(Ordering::Relaxed),
+                frees: events_word(&slot.frees).load(Ordering::Relaxed),
             },
-            unspent: self.granted.load(Ordering::Relaxed).min(-allocated).max(0),
+            unspent: self
+                .granted
+                .load(Ordering::Relaxed)
+                .min(allocated.wrapping_neg())
+                .max(0),
             granted: self.granted.load(Ordering::Relaxed),
         }
     }
 
     /// A limit is set: takes room for what the thread may already have allocated beyond the balance, and for what
-    /// it may still allocate without asking; it gives it back when it next settles. Returns that room. Under the
-    /// registry's lock.
+    /// it may still allocate without asking, less what it was granted already; it gives it back when it next settles.
+    /// Returns that room. Under the registry's lock.
     pub(crate) fn take_room(&self) -> i64 {
         let reading = self.read();
         // SAFETY: under the registry's lock.
         let word = word(&unsafe { self.slot() }.allocated).load(Ordering::Relaxed);
         let ahead = reading.sums.net() - self.settled();
-        let room = (ahead.max(0) - word.min(0)).max(0);
+        let room = (ahead.max(0) - word.min(0) - reading.granted).max(0);
         self.granted.fetch_add(room, Ordering::AcqRel);
         room
     }
 
     /// Closes the account: returns what the thread has counted, and settles what was pending. Under the
     /// registry's lock, by its thread, or by fork's child for a thread that it does not have.
-    pub(crate) fn close(&self) -> Sums {
-        let reading = self.read();
+    pub(crate) fn close(&self, own: bool) -> Sums {
         // SAFETY: under the registry's lock.
         let slot = unsafe { self.slot() };
-        let unsettled = reading.sums.net() - self.settled();
-        for cell in [&slot.allocated, &slot.freed] {
-            word(cell).store(0, Ordering::Relaxed);
-        }
+        let reading = if own {
+            // What a signal's handler does from now on finds no credit, and is counted directly.
+            let words = (counter::take(&slot.allocated), counter::take(&slot.freed));
+            self.reading_of(slot, words)
+        } else {
+            let reading = self.read();
+            for cell in [&slot.allocated, &slot.freed] {
+                word(cell).store(0, Ordering::Relaxed);
+            }
+            reading
+        };
+        let unsettled = reading.sums.net().wrapping_sub(self.settled());
         for cell in [&slot.allocations, &slot.frees] {
             cell.set(0);
         }
@@ -347,6 +381,15 @@ impl Account {
             place.store(null_mut(), Ordering::Relaxed);
         }
         reading.sums
+    }
+
+    /// What was taken over from the slot.
+    pub(crate) fn taken_over(&self) -> Sums {
+        Sums {
+            allocated: self.allocated.load(Ordering::Relaxed),
+            freed: self.freed.load(Ordering::Relaxed),
+            ..Sums::default()
+        }
     }
 
     /// What of the account is in the balance.

@@ -289,7 +289,10 @@ unsafe impl<A: GlobalAlloc, M: Mode, R: Reach> GlobalAlloc for Accounted<A, M, R
             // SAFETY: the caller's own promise, passed on.
             unsafe { self.inner.realloc(p, layout, new_size) }
         };
-        if new_size >= layout.size() {
+        if new_size == layout.size() {
+            return call();
+        }
+        if new_size > layout.size() {
             let more = new_size - layout.size();
             if !R::add::<ALLOCATED, false>(more) {
                 return around::<Bytes>(more, call);

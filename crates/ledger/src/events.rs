@@ -4,7 +4,7 @@ use crate::account::{Account, Settling};
 use crate::shared::{SHARED, Sums};
 use crate::{limit, registry, state};
 use core::cell::Cell;
-use core::sync::atomic::{AtomicI64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use homefree_thread::counter::{self, CounterSlot};
 use homefree_thread::sys;
 
@@ -19,6 +19,11 @@ fn account(slot: &CounterSlot) -> Option<&'static Account> {
     if slot.state.get() == state::NEW {
         registry::register(slot);
     }
+    known_account(slot)
+}
+
+/// The calling thread's account, if it has one.
+fn known_account(slot: &CounterSlot) -> Option<&'static Account> {
     if slot.state.get() != state::LIVE {
         return None;
     }
@@ -32,19 +37,23 @@ pub(crate) fn settling() -> Option<(&'static Account, Settling<'static>)> {
     Some((account, account.begin()?))
 }
 
-/// As [`settling`], but while another thread forks it waits for that. `None` where the thread has no account, or
-/// this is a signal handler's call that came while it settled.
+/// As [`settling`], but while another thread forks, or sets the ledger up, it waits for that. `None` where the thread
+/// can have no account, or this is a signal handler's call that came while it settled.
 pub(crate) fn settling_in_time() -> Option<(&'static Account, Settling<'static>)> {
-    let account = account(slot())?;
-    loop {
-        if let Some(settling) = account.begin() {
-            return Some((account, settling));
-        }
-        if account.is_busy() {
-            return None;
+    let slot = slot();
+    for _ in 0..100_000 {
+        match account(slot) {
+            Some(account) => match account.begin() {
+                Some(settling) => return Some((account, settling)),
+                None if account.is_busy() => return None,
+                None => {}
+            },
+            None if slot.state.get() != state::NEW => return None,
+            None => {}
         }
         sys::yield_now();
     }
+    None
 }
 
 /// Settles the calling thread now.
@@ -125,20 +134,35 @@ fn count_event(sums: &Sums) {
 /// Events that a thread counts directly before it opens an account. Who does no more needs none; and what the C
 /// library frees at the very end of a thread, when nobody would be told of its end any more, opens none.
 const FIRST_EVENTS: usize = 16;
+/// In the place of their number: the thread's end will be told.
+const ANNOUNCED: usize = 1 << 8;
 
 /// Whether this is one of the thread's first events. Until there is an account, its place in the slot has their
 /// number, and the places for numbers of events have their bytes.
 fn is_among_the_first(sums: &Sums) -> bool {
     let slot = slot();
-    let so_far = slot.account.get() as usize;
-    if slot.state.get() != state::NEW || so_far >= FIRST_EVENTS {
+    // What a signal's handler does meanwhile is counted directly, and leaves these places alone.
+    if !state::change(slot, state::NEW, state::REGISTERING) {
         return false;
     }
-    slot.account.set((so_far + 1) as *mut ());
-    let add = |place: &Cell<u64>, bytes: u64| place.set(place.get().wrapping_add(bytes));
-    add(&slot.allocations, sums.allocated);
-    add(&slot.frees, sums.freed);
-    true
+    let mut so_far = slot.account.get() as usize;
+    let first = so_far % ANNOUNCED < FIRST_EVENTS;
+    if first {
+        if so_far & ANNOUNCED == 0 && registry::announce() {
+            so_far |= ANNOUNCED;
+        }
+        slot.account.set((so_far + 1) as *mut ());
+        let add = |place: &Cell<u64>, bytes: u64| place.set(place.get().wrapping_add(bytes));
+        add(&slot.allocations, sums.allocated);
+        add(&slot.frees, sums.freed);
+    }
+    slot.state.set(state::NEW);
+    first
+}
+
+/// Whether a thread without an account was promised to be told of its end.
+pub(crate) fn was_announced(slot: &CounterSlot) -> bool {
+    slot.account.get() as usize & ANNOUNCED != 0
 }
 
 /// What a thread without an account has counted directly, in bytes; its places in the slot are free then.
@@ -159,13 +183,13 @@ pub(crate) fn ask(bytes: usize) -> Option<i64> {
     }
     let slot = slot();
     // Settle first: the thread's own frees may be the room it needs, and what is left of its credit goes back.
-    let may_lock = match account(slot).map(|account| (account, account.begin())) {
+    let may_lock = match known_account(slot).map(|account| (account, account.begin())) {
         Some((account, Some(settling))) => {
             account.surrender(&settling);
             true
         }
         Some((_, None)) => false,
-        None => slot.state.get() & state::HOLDS == 0 && slot.state.get() == state::DIRECT,
+        None => matches!(slot.state.get(), state::NEW | state::DIRECT),
     };
     limit::ask(bytes, may_lock)
 }
@@ -179,6 +203,8 @@ pub(crate) fn failed<const COUNT: bool>(bytes: usize) {
     let word = unsafe { AtomicI64::from_ptr(slot.allocated.as_ptr()) };
     word.fetch_sub(bytes as i64, Ordering::Relaxed);
     if COUNT {
-        slot.allocations.set(slot.allocations.get().wrapping_sub(1));
+        // SAFETY: as above.
+        let events = unsafe { AtomicU64::from_ptr(slot.allocations.as_ptr()) };
+        events.fetch_sub(1, Ordering::Relaxed);
     }
 }

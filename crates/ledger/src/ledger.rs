@@ -24,7 +24,7 @@ impl Ledger {
     /// As [`Ledger::usage`], with what every living thread has not settled yet: exact if no thread allocates or
     /// frees meanwhile, else as of some moment of the call for each thread. (The peak stays within the error.)
     ///
-    /// Takes a lock and looks at every thread's counters: about 20 ns a thread. Not for handlers of signals.
+    /// Takes a lock and looks at every thread's counters: 3 ns a thread with 100 of them, 12 with 10,000. Not for handlers of signals.
     pub fn usage_exact(&self) -> Usage {
         reading::usage_exact()
     }
@@ -55,8 +55,8 @@ impl Ledger {
         SHARED.peaks.since(mark).max(current).max(0) as u64
     }
 
-    /// What every living thread has allocated and freed, and under the id 0 all that have ended. `f` may
-    /// allocate; it must not fork, nor read the ledger exactly.
+    /// What every living thread has allocated and freed, and last, under the id 0, all that have ended, and threads with
+    /// fewer than 17 events.
     pub fn for_each_thread(&self, mut f: impl FnMut(ThreadFlow)) {
         reading::for_each_thread(&mut f);
     }
@@ -72,8 +72,7 @@ impl Ledger {
         Scope::open(name)
     }
 
-    /// Calls `f` with the name and the counters of every scope that is in use. `f` may allocate; it must not fork,
-    /// nor open, clone or drop scopes.
+    /// Calls `f` with the name and the counters of every scope that is in use.
     pub fn for_each_scope(&self, mut f: impl FnMut(&str, ScopeUsage)) {
         scope::for_each(&mut f);
     }
@@ -99,6 +98,11 @@ impl Ledger {
     /// had when the limit was set. What is freed is room before the allocator behind has it back.
     pub fn set_hard_limit(&self, limit: Option<HardLimit>) {
         limit::set(limit);
+    }
+
+    /// The hard limit in bytes, if there is one.
+    pub fn hard_limit(&self) -> Option<u64> {
+        limit::of_process().map(|limit| limit.max(0) as u64)
     }
 
     /// Requests that the hard limit refused.

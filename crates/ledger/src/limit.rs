@@ -52,17 +52,22 @@ pub(crate) fn set(limit: Option<HardLimit>) {
         Some(limit) => {
             RESERVE.store(clamp(limit.reserve), Ordering::Relaxed);
             SMALL.store(clamp(limit.small), Ordering::Relaxed);
-            if !is_set() {
-                registry::with_list(|list| {
-                    for account in list {
-                        GRANTED.fetch_add(account.take_room(), Ordering::AcqRel);
-                    }
-                });
-            }
+            take_room();
             LIMIT.store(clamp(limit.bytes), Ordering::Release);
+            // Of threads that settled just before and did not see it.
+            take_room();
         }
         None => LIMIT.store(NONE, Ordering::Release),
     }
+}
+
+/// Takes room for what threads may hold or take beyond what the balance knows.
+fn take_room() {
+    registry::with_list(|list| {
+        for account in list {
+            GRANTED.fetch_add(account.take_room(), Ordering::AcqRel);
+        }
+    });
 }
 
 /// The limit, if there is one.

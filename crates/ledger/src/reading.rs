@@ -96,21 +96,31 @@ pub(crate) fn sums() -> Option<Sums> {
     })
 }
 
+/// [`sums`], which may be a new peak.
+///
+/// Added up while threads run, they are parts of different moments, and a block that was handed on meanwhile may be in
+/// two: what the balance can not have been is no peak.
+fn sums_and_peak() -> Option<Sums> {
+    let before = SHARED.balance.load(Ordering::Relaxed);
+    let sums = sums()?;
+    let most = before.max(SHARED.balance.load(Ordering::Relaxed));
+    let margins = SHARED.margins.load(Ordering::Relaxed);
+    SHARED
+        .peaks
+        .note(sums.net().min(most.saturating_add(margins)));
+    Some(sums)
+}
+
 /// See [`crate::Ledger::usage_exact`].
 pub(crate) fn usage_exact() -> Usage {
-    match sums() {
-        Some(sums) => {
-            SHARED.peaks.note(sums.net());
-            usage_of(sums.net(), 0)
-        }
-        None => usage(),
-    }
+    sums_and_peak().map_or_else(usage, |sums| usage_of(sums.net(), 0))
 }
 
 /// See [`crate::Ledger::totals`].
 pub(crate) fn totals() -> Totals {
     totals_of(&sums().unwrap_or_else(|| {
-        let mut sums = SHARED.retired.get();
+        let mut sums = registry::settled_sums();
+        sums.add(&SHARED.retired.get());
         sums.add(&SHARED.direct.get());
         sums
     }))
@@ -128,27 +138,41 @@ fn totals_of(sums: &Sums) -> Totals {
 /// Both from one exact reading.
 #[cfg(feature = "std")]
 pub(crate) fn exact() -> (Usage, Totals) {
-    match sums() {
-        Some(sums) => {
-            SHARED.peaks.note(sums.net());
-            (usage_of(sums.net(), 0), totals_of(&sums))
-        }
+    match sums_and_peak() {
+        Some(sums) => (usage_of(sums.net(), 0), totals_of(&sums)),
         None => (usage(), totals()),
     }
 }
 
-/// See [`crate::Ledger::for_each_thread`].
+/// Threads that are read at a time.
+const AT_A_TIME: usize = 32;
+
+/// See [`crate::Ledger::for_each_thread`]. `f` is not called under the lock: it may do anything.
 pub(crate) fn for_each_thread(f: &mut dyn FnMut(ThreadFlow)) {
-    let none_living = || {
-        let mut rest = SHARED.direct.get();
-        rest.add(&SHARED.retired.get());
-        rest
-    };
-    let rest = registry::with_list(|list| {
-        list.for_each(|account| f(ThreadFlow::of(account)));
-        none_living()
-    });
-    let rest = rest.unwrap_or_else(none_living);
+    let mut rest = SHARED.retired.get();
+    rest.add(&SHARED.direct.get());
+    let mut before = u64::MAX;
+    loop {
+        let mut flows = [None; AT_A_TIME];
+        registry::with_list(|list| {
+            if before == u64::MAX {
+                rest = SHARED.retired.get();
+                rest.add(&SHARED.direct.get());
+            }
+            // Newer ones were told of already.
+            let older = list.skip_while(|account| account.serial.get() >= before);
+            let mut last = before;
+            for (place, account) in flows.iter_mut().zip(older) {
+                last = account.serial.get();
+                *place = Some(ThreadFlow::of(account));
+            }
+            before = last;
+        });
+        flows.iter().flatten().for_each(|flow| f(*flow));
+        if flows.iter().any(Option::is_none) {
+            break;
+        }
+    }
     f(ThreadFlow {
         tid: 0,
         allocated: rest.allocated,

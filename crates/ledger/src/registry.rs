@@ -15,7 +15,10 @@ use homefree_thread::{ExitHook, Lock, LockGuard, sys};
 
 struct Registry {
     pool: Pool<Account>,
+    /// The newest account.
     first: Cell<*mut Account>,
+    /// Of the next account. Along the list they fall.
+    serial: Cell<u64>,
 }
 
 // SAFETY: accounts are reached through the list under the lock only; all else of them is atomic.
@@ -32,12 +35,16 @@ impl Registry {
 static REGISTRY: Lock<Registry> = Lock::new(Registry {
     pool: Pool::new(),
     first: Cell::new(null_mut()),
+    serial: Cell::new(1),
 });
 static EXIT: ExitHook = ExitHook::new();
 /// Address of the slot of the thread that forks; 0 while none does.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 /// The library is being unloaded, or the process ends: threads are told of no more.
 static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// The list may be half changed, for ever.
+static BROKEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether another thread than that of the slot forks: then this one may not begin to settle.
 pub(crate) fn another_forks(slot: *const CounterSlot) -> bool {
@@ -96,21 +103,48 @@ pub(crate) fn with_list<T>(f: impl FnOnce(List) -> T) -> Option<T> {
     Some(f(list))
 }
 
+/// What living threads have settled, once their counters may not be looked at any more.
+pub(crate) fn settled_sums() -> Sums {
+    let mut sums = Sums::default();
+    let held = hold();
+    if !BROKEN.load(Ordering::Relaxed) {
+        let first = held.registry().first.get();
+        (List { next: first }).for_each(|account| sums.add(&account.taken_over()));
+    }
+    sums
+}
+
 /// Opens an account for the calling thread. Leaves the state [`state::LIVE`], or [`state::DIRECT`] where it can not
 /// be had: then every event of the thread is counted directly, which is slower and as exact.
 pub(crate) fn register(slot: &CounterSlot) {
-    if another_forks(slot) || FORKING.load(Ordering::SeqCst) != 0 {
+    if FORKING.load(Ordering::SeqCst) != 0 || !state::change(slot, state::NEW, state::REGISTERING) {
         return;
     }
-    slot.state.set(state::REGISTERING);
+    // The C library takes a thread's values away as it ends: then it is too late for an account.
+    let late = events::was_announced(slot) && EXIT.value().is_null();
     slot.state.set(match hooks() {
-        Hooks::InPlace if open(slot) => state::LIVE,
+        Hooks::InPlace if !late && open(slot) => state::LIVE,
         Hooks::NotYet => state::NEW,
         _ => state::DIRECT,
     });
     if slot.state.get() == state::DIRECT {
         events::take_first(slot);
     }
+}
+
+/// What the exit hook is armed with for a thread that has no account yet.
+static ANNOUNCED: u8 = 0;
+
+fn announced() -> *mut c_void {
+    (&raw const ANNOUNCED).cast_mut().cast()
+}
+
+/// Arms the exit hook for a thread at its first events. False where that can not be, or not now.
+pub(crate) fn announce() -> bool {
+    FORKING.load(Ordering::SeqCst) == 0
+        && matches!(hooks(), Hooks::InPlace)
+        // SAFETY: `ended` knows the value.
+        && unsafe { EXIT.arm(announced()) }
 }
 
 fn open(slot: &CounterSlot) -> bool {
@@ -125,7 +159,8 @@ fn open(slot: &CounterSlot) -> bool {
         };
         // SAFETY: of the pool, and ours alone now.
         let account = unsafe { place.as_ref() };
-        account.open(slot);
+        account.open(slot, registry.serial.get());
+        registry.serial.set(registry.serial.get() + 1);
         // What it counted before it had an account: from nobody's to its own.
         let before = events::take_first(slot);
         account.begin_with(&before);
@@ -157,15 +192,15 @@ fn open(slot: &CounterSlot) -> bool {
 /// Takes an account from the list and keeps what it counted.
 fn close(place: NonNull<Account>) {
     let held = hold();
-    close_held(held.registry(), place);
+    close_held(held.registry(), place, true);
 }
 
-fn close_held(registry: &Registry, place: NonNull<Account>) {
+fn close_held(registry: &Registry, place: NonNull<Account>, own: bool) {
     // SAFETY: never unmapped.
     let account = unsafe { place.as_ref() };
     // SAFETY: in the list, under the lock.
     unsafe { account.slot() }.account.set(null_mut());
-    SHARED.retired.add(&account.close());
+    SHARED.retired.add(&account.close(own));
     let (next, previous) = (account.next.get(), account.previous.get());
     match NonNull::new(previous) {
         // SAFETY: in the list.
@@ -213,6 +248,13 @@ fn tell_of_end(account: &Account) {
 /// the midst of the rounds; it would wait for one that does not come, and leave an account behind whose counters have
 /// gone with the thread.
 unsafe extern "C" fn ended(value: *mut c_void) {
+    if value == announced() {
+        // It did little: all of it is counted.
+        let slot = events::slot();
+        slot.state.set(state::DIRECT);
+        events::take_first(slot);
+        return;
+    }
     let Some(place) = NonNull::new(value.cast::<Account>()) else {
         return;
     };
@@ -264,7 +306,8 @@ fn hooks() -> Hooks {
 /// In a library: it is being closed, or the process ends. Threads are told of no more, so from now on nobody
 /// looks at another thread's counters.
 extern "C" fn unloaded() {
-    let _held = hold();
+    // A callback that holds the lock may call `exit`.
+    let _held = (events::slot().state.get() & state::HOLDS == 0).then(hold);
     CLOSED.store(true, Ordering::Relaxed);
     EXIT.delete();
 }
@@ -318,6 +361,7 @@ unsafe extern "C" fn in_child() {
     if FORKING.load(Ordering::Relaxed) != core::ptr::from_ref(slot) as usize {
         // The list may be half changed. Nobody may look at it any more; the balance stays as near as it is.
         CLOSED.store(true, Ordering::Relaxed);
+        BROKEN.store(true, Ordering::Relaxed);
         FORKING.store(0, Ordering::Relaxed);
         return;
     }
@@ -330,7 +374,7 @@ unsafe extern "C" fn in_child() {
             account.tid.store(sys::thread_id(), Ordering::Relaxed);
             granted = account.read().granted;
         } else {
-            close_held(registry, NonNull::from(account));
+            close_held(registry, NonNull::from(account), false);
         }
     }
     limit::keep_only(granted);

@@ -4,6 +4,7 @@ use crate::events;
 use crate::pool::{Pool, Pooled};
 use core::cell::Cell;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::pin::Pin;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -17,6 +18,8 @@ const NAME: usize = 64;
 #[repr(C, align(64))]
 pub(crate) struct ScopeNode {
     next: Cell<*mut ScopeNode>,
+    /// Grows from scope to scope.
+    serial: Cell<u64>,
     previous: Cell<*mut ScopeNode>,
     /// Handles and guards.
     users: AtomicU32,
@@ -60,7 +63,10 @@ impl ScopeNode {
 
 struct Scopes {
     pool: Pool<ScopeNode>,
+    /// The newest scope.
     first: Cell<*mut ScopeNode>,
+    /// Of the next scope. Along the list they fall.
+    serial: Cell<u64>,
 }
 
 // SAFETY: names and links are used under the lock only; counters are atomic.
@@ -69,6 +75,7 @@ unsafe impl Send for Scopes {}
 static SCOPES: Lock<Scopes> = Lock::new(Scopes {
     pool: Pool::new(),
     first: Cell::new(null_mut()),
+    serial: Cell::new(1),
 });
 
 /// What was allocated and freed by threads while they were in a scope.
@@ -124,6 +131,8 @@ impl Scope {
         let fresh = unsafe { node.as_ref() };
         let mut bytes = [0; NAME];
         bytes[..cut].copy_from_slice(wanted);
+        fresh.serial.set(scopes.serial.get());
+        scopes.serial.set(scopes.serial.get() + 1);
         fresh.name.set(bytes);
         fresh.len.set(cut);
         fresh.users.store(1, Ordering::Relaxed);
@@ -166,7 +175,7 @@ impl Scope {
     pub fn wrap<F>(&self, future: F) -> InScope<F> {
         InScope {
             scope: self.clone(),
-            future,
+            future: ManuallyDrop::new(future),
         }
     }
 
@@ -190,10 +199,16 @@ impl Clone for Scope {
 impl Drop for Scope {
     fn drop(&mut self) {
         let Some(place) = self.node else { return };
-        let _quiet = events::Quiet::begin();
-        let scopes = SCOPES.lock();
         // SAFETY: this handle is one of its users.
         let node = unsafe { place.as_ref() };
+        // Only the last user needs the lock, under which others may become users.
+        let not_last = |users: u32| (users > 1).then(|| users - 1);
+        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
+        if node.users.fetch_update(release, relaxed, not_last).is_ok() {
+            return;
+        }
+        let _quiet = events::Quiet::begin();
+        let scopes = SCOPES.lock();
         if node.users.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
@@ -251,7 +266,16 @@ impl Drop for Entered {
 #[must_use = "futures do nothing unless polled"]
 pub struct InScope<F> {
     scope: Scope,
-    future: F,
+    /// Dropped in the scope.
+    future: ManuallyDrop<F>,
+}
+
+impl<F> Drop for InScope<F> {
+    fn drop(&mut self) {
+        let _entered = self.scope.enter();
+        // SAFETY: dropped here only, and not used after.
+        unsafe { ManuallyDrop::drop(&mut self.future) };
+    }
 }
 
 impl<F: Future> Future for InScope<F> {
@@ -259,24 +283,58 @@ impl<F: Future> Future for InScope<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let _entered = self.scope.enter();
-        // SAFETY: the future is pinned where `self` is, and never moved out of it.
-        unsafe { self.map_unchecked_mut(|this| &mut this.future) }.poll(context)
+        // SAFETY: the future is pinned where `self` is, never moved out of it, and dropped in place.
+        unsafe { self.map_unchecked_mut(|this| &mut *this.future) }.poll(context)
     }
 }
 
-/// Calls `f` with the name and the counters of every scope in use.
+/// Scopes that are read at a time.
+const AT_A_TIME: usize = 16;
+
+/// What is told of a scope.
+#[derive(Clone, Copy)]
+struct Told {
+    name: [u8; NAME],
+    len: usize,
+    usage: ScopeUsage,
+}
+
+/// Calls `f` with the name and the counters of every scope in use. Not under the lock: `f` may do anything.
 pub(crate) fn for_each(f: &mut dyn FnMut(&str, ScopeUsage)) {
     events::settle_here();
-    let _quiet = events::Quiet::begin();
-    let scopes = SCOPES.lock();
-    let mut next = scopes.first.get();
-    while let Some(node) = NonNull::new(next) {
-        // SAFETY: in the list, under the lock.
-        let node = unsafe { node.as_ref() };
-        let name = node.name.get();
-        let name = core::str::from_utf8(&name[..node.len.get()]).unwrap_or("");
-        f(name, node.usage());
-        next = node.next.get();
+    let mut before = u64::MAX;
+    loop {
+        let mut told = [None; AT_A_TIME];
+        {
+            let _quiet = events::Quiet::begin();
+            let scopes = SCOPES.lock();
+            let mut next = scopes.first.get();
+            let mut places = told.iter_mut();
+            while let Some(node) = NonNull::new(next) {
+                // SAFETY: in the list, under the lock.
+                let node = unsafe { node.as_ref() };
+                next = node.next.get();
+                if node.serial.get() >= before {
+                    continue;
+                }
+                let Some(place) = places.next() else { break };
+                before = node.serial.get();
+                *place = Some(Told {
+                    name: node.name.get(),
+                    len: node.len.get(),
+                    usage: node.usage(),
+                });
+            }
+        }
+        for told in told.iter().flatten() {
+            f(
+                core::str::from_utf8(&told.name[..told.len]).unwrap_or(""),
+                told.usage,
+            );
+        }
+        if told.iter().any(Option::is_none) {
+            return;
+        }
     }
 }
 

@@ -96,7 +96,10 @@ pub(crate) static SHARED: Shared = Shared {
 impl Shared {
     /// Adds to the balance.
     pub(crate) fn settle(&self, difference: i64) {
-        let balance = self.balance.fetch_add(difference, Ordering::Relaxed) + difference;
+        let balance = self
+            .balance
+            .fetch_add(difference, Ordering::Relaxed)
+            .wrapping_add(difference);
         if difference > 0 {
             self.peaks.note(balance);
             crate::alarm::check(balance);

@@ -358,7 +358,7 @@ mod imp {
     extern crate std;
     use super::{ALLOCATED, Anywhere, CounterSlot, InitialExec, Reach};
     use core::cell::Cell;
-    use core::sync::atomic::{AtomicI64, Ordering};
+    use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
     std::thread_local! {
         static SLOT: CounterSlot = const {
@@ -383,13 +383,20 @@ mod imp {
                 ALLOCATED => (&slot.allocated, &slot.allocations),
                 _ => (&slot.freed, &slot.frees),
             };
-            let sum = word.get().wrapping_add(bytes as i64);
-            if sum >= 0 {
+            // SAFETY: same size and alignment as the cells. Atomic, so that a signal's handler comes before or after.
+            let (word, events) = unsafe {
+                (
+                    AtomicI64::from_ptr(word.as_ptr()),
+                    AtomicU64::from_ptr(events.as_ptr()),
+                )
+            };
+            let relaxed = Ordering::Relaxed;
+            let within = |word: i64| Some(word.wrapping_add(bytes as i64)).filter(|sum| *sum < 0);
+            if word.fetch_update(relaxed, relaxed, within).is_err() {
                 return false;
             }
-            word.set(sum);
             if COUNT {
-                events.set(events.get().wrapping_add(1));
+                events.fetch_add(1, relaxed);
             }
             true
         })

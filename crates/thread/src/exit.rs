@@ -50,6 +50,16 @@ impl ExitHook {
         key != 0 && unsafe { libc::pthread_setspecific(key - 1, value) } == 0
     }
 
+    /// What the calling thread has armed the hook with; null if nothing, or if it has come to that already.
+    pub fn value(&self) -> *mut c_void {
+        let key = self.key.load(Ordering::Acquire);
+        if key == 0 {
+            return core::ptr::null_mut();
+        }
+        // SAFETY: the key was made and not deleted.
+        unsafe { libc::pthread_getspecific(key - 1) }
+    }
+
     /// Deletes the key: threads that end later are not told. For the artifact's own unloading.
     pub fn delete(&self) {
         let key = self.key.swap(0, Ordering::AcqRel);

@@ -2,6 +2,7 @@
 
 use crate::sys;
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// A spin lock that yields the processor. It never allocates, needs no thread handle, works during
@@ -19,6 +20,8 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 /// Access to the value; opens the lock when dropped.
 pub struct LockGuard<'a, T> {
     lock: &'a Lock<T>,
+    /// Shared between threads only where the value may be.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<T> Lock<T> {
@@ -52,7 +55,10 @@ impl<T> Lock<T> {
         self.held
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
-            .then(|| LockGuard { lock: self })
+            .then(|| LockGuard {
+                lock: self,
+                value: PhantomData,
+            })
     }
 
     /// The value, for a thread that holds the lock without a guard: over a fork.
