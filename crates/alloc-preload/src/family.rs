@@ -31,14 +31,14 @@ pub unsafe extern "C" fn cfree(p: Ptr) {
     unsafe { malloc::free::<Here>(p.cast()) }
 }
 
-/// C23's. The size is not needed: the block's page knows it.
+/// C23's. The size is not needed: the block's page knows it. (Checked mode compares it.)
 ///
 /// # Safety
 /// As `free`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_sized(p: Ptr, _: usize) {
+pub unsafe extern "C" fn free_sized(p: Ptr, size: usize) {
     // SAFETY: the caller's promise.
-    unsafe { malloc::free::<Here>(p.cast()) }
+    unsafe { malloc::free_sized::<Here>(p.cast(), size) }
 }
 
 /// C23's. Alignment and size are not needed.
@@ -46,9 +46,9 @@ pub unsafe extern "C" fn free_sized(p: Ptr, _: usize) {
 /// # Safety
 /// As `free`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_aligned_sized(p: Ptr, _: usize, _: usize) {
+pub unsafe extern "C" fn free_aligned_sized(p: Ptr, _: usize, size: usize) {
     // SAFETY: the caller's promise.
-    unsafe { malloc::free::<Here>(p.cast()) }
+    unsafe { malloc::free_sized::<Here>(p.cast(), size) }
 }
 
 /// See the C library's function of this name.

@@ -33,10 +33,10 @@ unsafe impl GlobalAlloc for Alloc {
     }
 
     #[inline]
-    unsafe fn dealloc(&self, p: *mut u8, _: Layout) {
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
         // The page knows what the block is, whatever it was asked for as.
         // SAFETY: the caller's promise.
-        unsafe { malloc::free::<Descriptor>(p) }
+        unsafe { malloc::free_sized::<Descriptor>(p, layout.size()) }
     }
 
     #[inline]

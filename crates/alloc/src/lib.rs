@@ -21,6 +21,7 @@
 extern crate std;
 
 mod background;
+mod checked;
 pub mod class;
 mod counts;
 mod global;

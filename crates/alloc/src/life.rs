@@ -2,7 +2,7 @@
 
 use crate::heap::{Heap, ORPHANS};
 use crate::slot::{STATE_ATTACHED, STATE_ENDED, Slot, thread_tag};
-use crate::{background, huge, pool, registry, ring_of_sleeper};
+use crate::{background, checked, huge, pool, registry, ring_of_sleeper};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use homefree_thread::{ExitHook, ROUNDS, sys};
@@ -11,13 +11,16 @@ static EXIT: ExitHook = ExitHook::new();
 
 const NEW: usize = 0;
 const DONE: usize = 1;
-/// Anything else: address of the slot of the thread that does it.
+/// Anything else: tag of the thread that does it.
 static STATE: AtomicUsize = AtomicUsize::new(NEW);
 
 /// Makes the hooks, before the first block is given out. What libc allocates for them comes back here on
 /// the same thread, and passes.
-fn begin(slot: &Slot) {
-    let me = core::ptr::from_ref(slot) as usize;
+pub(crate) fn begin() {
+    if STATE.load(Acquire) == DONE {
+        return;
+    }
+    let me = thread_tag();
     loop {
         match STATE.compare_exchange(NEW, me, AcqRel, Acquire) {
             Ok(_) => {
@@ -42,7 +45,7 @@ pub(crate) fn attach(slot: &Slot) -> Option<&'static Heap> {
         return None;
     }
     if STATE.load(Acquire) != DONE {
-        begin(slot);
+        begin();
         // SAFETY: null or a heap.
         if let Some(heap) = unsafe { slot.heap.get().as_ref() } {
             return Some(heap);
@@ -102,6 +105,7 @@ unsafe extern "C" fn prepare() {
     registry::each(|heap| core::mem::forget(heap.inner.lock()));
     core::mem::forget(ORPHANS.inner.lock());
     core::mem::forget(huge::HUGE.lock());
+    core::mem::forget(checked::QUEUE.lock());
     core::mem::forget(pool::POOL.lock());
 }
 
@@ -109,6 +113,7 @@ fn open_all() {
     // SAFETY: this thread took them in `prepare`, and its guards are forgotten; in the child no other
     // thread exists, in the parent all others wait.
     unsafe {
+        checked::QUEUE.force_open();
         pool::POOL.force_open();
         huge::HUGE.force_open();
         ORPHANS.inner.force_open();

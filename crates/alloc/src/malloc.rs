@@ -6,7 +6,7 @@ use crate::page::{self, Block, Page, UNIT, kind};
 use crate::pool::POOL;
 use crate::region::{find, own_page};
 use crate::slot::{Access, Slot, thread_tag};
-use crate::{huge, life, purge};
+use crate::{checked, huge, life, purge};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -45,7 +45,9 @@ pub fn malloc<A: Access>(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn malloc_slow<A: Access>(size: usize) -> *mut u8 {
-    let block = if size <= SMALL_MAX {
+    let block = if checked::is_on() {
+        checked::allocate(size, 16, false)
+    } else if size <= SMALL_MAX {
         allocate_small(slot::<A>(), class_of(size))
     } else {
         allocate_large::<A>(size, 16, false)
@@ -113,6 +115,9 @@ fn allocate_large<A: Access>(size: usize, align: usize, zero: bool) -> *mut u8 {
 #[inline]
 pub fn calloc<A: Access>(size: usize) -> *mut u8 {
     if size > SMALL_MAX {
+        if checked::is_on() {
+            return checked::allocate(size, 16, true);
+        }
         return allocate_large::<A>(size, 16, true);
     }
     let block = malloc::<A>(size);
@@ -132,6 +137,9 @@ pub fn aligned<A: Access>(size: usize, align: usize, zero: bool) -> *mut u8 {
         } else {
             malloc::<A>(size)
         };
+    }
+    if checked::is_on() {
+        return checked::allocate(size, align, zero);
     }
     let Some(class) = class_of_aligned(size, align) else {
         return allocate_large::<A>(size, align, zero);
@@ -169,6 +177,9 @@ pub unsafe fn free<A: Access>(p: *mut u8) {
 
 #[inline(never)]
 unsafe fn free_slow<A: Access>(p: *mut u8) {
+    if checked::is_on() && !p.is_null() {
+        return checked::free(p, None);
+    }
     let Some(page) = find(p as usize) else {
         if !p.is_null() {
             free_elsewhere(p);
@@ -197,6 +208,47 @@ unsafe fn free_slow<A: Access>(p: *mut u8) {
     }
 }
 
+/// For checked mode: units or a mapping, without a slot.
+pub(crate) fn large_unchecked(size: usize, align: usize) -> *mut u8 {
+    if size > SPAN_MAX || align > UNIT {
+        return huge::allocate(size, align, false).map_or(null_mut(), |at| at as *mut u8);
+    }
+    let Some(taken) = POOL.lock().take(size.div_ceil(UNIT), kind::SPAN) else {
+        return null_mut();
+    };
+    taken.page.asked.store(size, Relaxed);
+    taken.page.start.load(Relaxed) as *mut u8
+}
+
+/// For checked mode: gives a span to the pool.
+pub(crate) fn free_span_unchecked(page: &'static Page) {
+    page.asked.store(page::NOT_ASKED, Relaxed);
+    POOL.lock().put(page, true);
+}
+
+/// Frees a block that the program says has `size` bytes, which checked mode compares.
+///
+/// # Safety
+/// As [`free`].
+#[inline(always)]
+pub unsafe fn free_sized<A: Access>(p: *mut u8, size: usize) {
+    if let Some(page) = own_page(p as usize) {
+        // SAFETY: a block of the page, which is the calling thread's.
+        return unsafe { page.push(p.cast()) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { free_sized_slow::<A>(p, size) }
+}
+
+#[inline(never)]
+unsafe fn free_sized_slow<A: Access>(p: *mut u8, size: usize) {
+    if checked::is_on() && !p.is_null() {
+        return checked::free(p, Some(size));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { free_slow::<A>(p) }
+}
+
 fn free_span<A: Access>(page: &'static Page, p: *mut u8) {
     if page.start.load(Relaxed) != p as usize || page.asked.load(Relaxed) == page::NOT_ASKED {
         // An address inside, or a second free.
@@ -223,6 +275,9 @@ fn free_elsewhere(p: *mut u8) {
 /// # Safety
 /// As [`free`], but the block is in use.
 pub unsafe fn usable_size(p: *const u8) -> usize {
+    if checked::is_on() && !p.is_null() {
+        return checked::asked_size(p);
+    }
     match find(p as usize) {
         Some(page) if page.kind.load(Relaxed) == kind::SMALL => page.size.load(Relaxed) as usize,
         Some(page) => page.bytes(),
@@ -241,9 +296,19 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
 pub unsafe fn realloc<A: Access>(p: *mut u8, size: usize, align: usize) -> *mut u8 {
     // SAFETY: the caller's promise.
     let usable = unsafe { usable_size(p) };
-    if usable == 0 {
+    if usable == 0 && !checked::is_on() {
         FOREIGN.fetch_add(1, Relaxed);
         return null_mut();
+    }
+    if checked::is_on() {
+        // Always to another block, so that whoever kept the old address is found.
+        let new = checked::allocate(size, align, false);
+        if !new.is_null() {
+            // SAFETY: both are as large, and the new block is another one.
+            unsafe { core::ptr::copy_nonoverlapping(p, new, usable.min(size)) };
+            checked::free(p, None);
+        }
+        return new;
     }
     if size <= usable && (size > usable / 2 || usable <= block_size(0)) {
         return p;

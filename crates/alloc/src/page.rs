@@ -107,7 +107,9 @@ pub struct Page {
     pub inbox_next: AtomicPtr<Page>,
     /// Of a span, bytes asked for; [`NOT_ASKED`] once it is free.
     pub asked: AtomicUsize,
-    _pad: [u64; 4],
+    /// How often the unit was handed out.
+    pub generation: AtomicUsize,
+    _pad: [u64; 3],
 }
 
 const _: () = assert!(size_of::<Page>() == 128);
@@ -180,7 +182,8 @@ impl Page {
             heap: AtomicPtr::new(null_mut()),
             inbox_next: AtomicPtr::new(null_mut()),
             asked: AtomicUsize::new(0),
-            _pad: [0; 4],
+            generation: AtomicUsize::new(0),
+            _pad: [0; 3],
         }
     }
 

@@ -267,6 +267,7 @@ impl Free {
         page.start.store(self.region.base() + at * UNIT, Relaxed);
         page.units.store(n as u16, Relaxed);
         page.place.store(place::NONE, Relaxed);
+        page.generation.fetch_add(1, Relaxed);
         page.kind.store(what, Release);
         Taken {
             page,

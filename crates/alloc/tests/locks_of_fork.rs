@@ -17,7 +17,7 @@ fn every_lock_is_taken_before_a_fork_and_opened_after_it() {
         }
     }
     locks.sort();
-    assert_eq!(locks, ["FREE", "HUGE", "POOL", "TAKING", "inner"]);
+    assert_eq!(locks, ["FREE", "HUGE", "POOL", "QUEUE", "TAKING", "inner"]);
     let life = std::fs::read_to_string(source.join("life.rs")).unwrap();
     let part = |name: &str| {
         let from = life.find(name).unwrap();

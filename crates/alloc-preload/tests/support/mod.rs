@@ -77,11 +77,11 @@ pub fn program(file: &str, flags: &[&str]) -> PathBuf {
     done
 }
 
-/// A command that is killed after so many seconds, without anything preloaded.
+/// A command that is killed, with all that it started, after so many seconds; without anything preloaded.
 pub fn limited(seconds: u32, program: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command
-        .args(["-k", "1", &seconds.to_string()])
+        .args(["-s", "KILL", &seconds.to_string()])
         .arg(program)
         .args(args);
     command.stdin(Stdio::null()).env_remove("LD_PRELOAD");
@@ -93,7 +93,7 @@ pub fn limited(seconds: u32, program: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// What a command said, and its exit code (128 + n for a signal, 124 when it took too long).
+/// What a command said, and its exit code (128 + n for a signal, 137 when it took too long).
 #[derive(Debug, PartialEq)]
 pub struct Ran {
     pub code: i32,
