@@ -25,11 +25,7 @@ impl Alloc {
 unsafe impl GlobalAlloc for Alloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= 16 {
-            malloc::malloc::<Descriptor>(layout.size())
-        } else {
-            malloc::aligned_slow::<Descriptor>(layout.size(), layout.align())
-        }
+        malloc::of_layout::<Descriptor>(layout.size(), layout.align())
     }
 
     #[inline]
