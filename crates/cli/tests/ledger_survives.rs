@@ -46,6 +46,7 @@ fn threads_that_end_in_odd_ways() {
         "detached_threads.c",
         "key_destructors.c",
         "late_destructors.cpp",
+        "ledger_last_frees.c",
         "thread_id_reuse.c",
         "thread_local_drop.rs",
         "thread_in_child.c",

@@ -3,8 +3,9 @@
 use homefree_ledger::{Accounted, Usage, ledger};
 use std::alloc::{Layout, System, alloc, dealloc};
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 #[global_allocator]
@@ -67,6 +68,73 @@ fn main() {
     parked_threads();
     a_storm_of_exchanges();
     net_transfer_is_told_by_thread();
+    what_is_called_back_may_wait_for_others();
+    requests_that_fail_are_not_seen();
+}
+
+/// A callback waits for a thread that in turn needs an account to go on.
+fn what_is_called_back_may_wait_for_others() {
+    static HELD: Mutex<()> = Mutex::new(());
+    let (say, hear) = mpsc::channel();
+    let (go, wait) = mpsc::channel::<()>();
+    let other = thread::spawn(move || {
+        let held = HELD.lock().unwrap();
+        say.send(()).unwrap();
+        wait.recv().unwrap();
+        begin_to_drift();
+        drop(held);
+    });
+    hear.recv().unwrap();
+    let mut flows = 0;
+    A.for_each_thread(|_| {
+        let _ = go.send(());
+        drop(HELD.lock().unwrap());
+        flows += 1;
+    });
+    assert!(flows >= 2);
+    other.join().unwrap();
+    // More threads than are read at a time, each told once.
+    let end = Arc::new(Barrier::new(101));
+    let threads: Vec<_> = (0..100)
+        .map(|_| {
+            let end = end.clone();
+            thread::spawn(move || {
+                begin_to_drift();
+                end.wait();
+                end.wait();
+            })
+        })
+        .collect();
+    end.wait();
+    let mut seen = Vec::new();
+    A.for_each_thread(|flow| seen.push(flow.tid));
+    end.wait();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    seen.sort_unstable();
+    let told = seen.len();
+    seen.dedup();
+    assert_eq!((told, seen.len()), (102, 102));
+}
+
+/// A request that no allocator can serve is in no reading, though it is counted for an instant.
+fn requests_that_fail_are_not_seen() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let impossible = Layout::from_size_align(1 << 46, 8).unwrap();
+    let other = thread::spawn(move || {
+        begin_to_drift();
+        while !STOP.load(Ordering::Relaxed) {
+            // SAFETY: null, as no machine has so much.
+            assert!(std::hint::black_box(unsafe { alloc(impossible) }).is_null());
+        }
+    });
+    for _ in 0..200_000 {
+        assert!(A.usage_exact().current < 1 << 40);
+    }
+    STOP.store(true, Ordering::Relaxed);
+    other.join().unwrap();
+    assert!(A.usage().peak < 1 << 40);
 }
 
 /// A thread's first few events are counted at once; from now on it has an account and a margin.
@@ -172,7 +240,7 @@ fn late_destructors() {
 /// Key destructors that re-arm themselves in every round, made before and after ours; the last allocate when the
 /// account is closed already.
 fn every_round_of_key_destructors() {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
     static KEYS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
     static RAN: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn destructor(value: *mut libc::c_void) {
