@@ -4,7 +4,7 @@ use crate::{Here, Ptr, no_memory, or_no_memory};
 use core::ptr::null_mut;
 use heart::malloc;
 
-/// See the C library's function of this name. Budget: thirteen instructions up to 1 KiB.
+/// See the C library's function of this name. Budget: twelve instructions up to 1 KiB.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> Ptr {
     malloc::malloc::<Here>(size).cast()

@@ -117,6 +117,7 @@ impl Queue {
 
 impl Inner {
     fn put(&mut self, page: &'static Page) {
+        page.recount();
         self.queues[page.class.load(Relaxed) as usize].push_back(page);
         self.queued += 1;
     }
@@ -214,10 +215,11 @@ impl Heap {
         let tag = self.owner.load(Relaxed);
         loop {
             if let Some(page) = inner.head(class) {
+                page.recount();
                 // SAFETY: the lock is held, by the owner or for a heap without one.
                 unsafe {
                     if !page.free.load(Relaxed).is_null() || page.collect() || page.carve() {
-                        return Some(page.pop());
+                        return Some(page.pop_or(null_mut));
                     }
                 }
                 if !page.close() {
@@ -275,7 +277,7 @@ impl Heap {
         page.capacity.store((page.bytes() / size) as u32, Relaxed);
         page.carved.store(0, Relaxed);
         page.free.store(null_mut(), Relaxed);
-        page.used.store(0, Relaxed);
+        page.left.store(0, Relaxed);
         page.remote.store(0, Relaxed);
         page.heap.store(self.as_ptr(), Relaxed);
         Some(page)

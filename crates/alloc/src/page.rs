@@ -6,14 +6,14 @@
 //!
 //! Who may change what:
 //!
-//! * `free`, `used`: the owner, at any time and without atomic read-modify-write; whoever holds the
+//! * `free`, `left`: the owner, at any time and without atomic read-modify-write; whoever holds the
 //!   heap's lock while the owner can not (`heap.rs` says when that is).
 //! * `remote`: anyone, by compare-and-swap. The protocol is specified in `tests/loom_remote.rs`.
 //! * the rest: whoever holds the heap's lock; the pool's while the page belongs to no heap.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{
-    AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
+    AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
 };
 
 use crate::heap::Heap;
@@ -73,6 +73,10 @@ pub mod place {
     pub const HEAD: u8 = 2;
 }
 
+/// What `left` is in the page that has no block: threads that look there count it down, without telling
+/// each other, and it must stay below 0.
+const NOTHING_LEFT: i32 = i32::MIN / 2;
+
 /// One unit's entry.
 #[repr(C, align(128))]
 pub struct Page {
@@ -82,8 +86,8 @@ pub struct Page {
     /// [`crate::slot::thread_tag`] of the thread that may push to `free`; that and 1 while the page is
     /// full, so that the first free takes the slow path; 0 for nobody.
     pub owner: AtomicUsize,
-    /// Blocks neither in `free` nor never handed out: those of the program, and those in `remote`.
-    pub used: AtomicU32,
+    /// Blocks in `free`. Below 0: the owner found none, and is on its way to get some.
+    pub left: AtomicI32,
     /// Blocks that have been handed out at some time; the others are raw memory at the end.
     pub carved: AtomicU32,
     pub capacity: AtomicU32,
@@ -166,7 +170,7 @@ impl Page {
         Self {
             free: AtomicPtr::new(null_mut()),
             owner: AtomicUsize::new(0),
-            used: AtomicU32::new(0),
+            left: AtomicI32::new(NOTHING_LEFT),
             carved: AtomicU32::new(0),
             capacity: AtomicU32::new(0),
             size: AtomicU32::new(0),
@@ -192,21 +196,59 @@ impl Page {
         self.units.load(Relaxed) as usize * UNIT
     }
 
-    /// Takes a block off the page's own list; null where that is empty. Nine instructions, inlined.
+    /// Takes a block off the page's own list, or where that is empty returns what `none` does. Six
+    /// instructions, inlined.
     ///
     /// # Safety
     /// The caller is the owner, or holds the heap's lock and the page has no owner.
     #[inline(always)]
-    pub unsafe fn pop(&self) -> *mut Block {
-        let block = self.free.load(Relaxed);
-        if !block.is_null() {
-            // SAFETY: a block of the page's list, which is the caller's.
-            self.free.store(unsafe { Block::next(block) }, Relaxed);
-            // Not a read-modify-write: there is one writer.
-            self.used
-                .store(self.used.load(Relaxed).wrapping_add(1), Relaxed);
+    pub unsafe fn pop_or(&self, none: impl FnOnce() -> *mut Block) -> *mut Block {
+        // Not a read-modify-write between threads: there is one writer.
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        // SAFETY: counts in this entry, as the caller may.
+        unsafe {
+            core::arch::asm!(
+                "dec dword ptr [{page} + {left}]",
+                "js {none}",
+                page = in(reg) self,
+                left = const core::mem::offset_of!(Page, left),
+                none = label { return none() },
+                options(nostack),
+            );
         }
+        #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+        {
+            let left = self.left.load(Relaxed);
+            if left <= 0 {
+                return none();
+            }
+            self.left.store(left - 1, Relaxed);
+        }
+        let block = self.free.load(Relaxed);
+        // SAFETY: a block of the page's list, which is the caller's.
+        self.free.store(unsafe { Block::next(block) }, Relaxed);
         block
+    }
+
+    /// Undoes what a search that found nothing left of the count.
+    pub fn recount(&self) {
+        if self.left.load(Relaxed) < 0 {
+            self.left.store(0, Relaxed);
+        }
+    }
+
+    /// Of the page that never has a block: keeps its count far below 0.
+    pub fn stay_empty(&self) {
+        if self.left.load(Relaxed) < NOTHING_LEFT - (1 << 24) {
+            self.left.store(NOTHING_LEFT, Relaxed);
+        }
+    }
+
+    /// Blocks that have been handed out and did not come back to `free`: those of the program, and those
+    /// that others brought.
+    pub fn out(&self) -> u32 {
+        let left = self.left.load(Acquire).max(0) as u32;
+        self.carved.load(Relaxed).wrapping_sub(left)
     }
 
     /// Puts a block onto the page's own list.
@@ -218,19 +260,19 @@ impl Page {
         // SAFETY: the caller's promise.
         unsafe { Block::set_next(block, self.free.load(Relaxed)) };
         self.free.store(block, Relaxed);
-        // Release, and last: who reads that nothing is in use finds the list whole.
-        self.used
-            .store(self.used.load(Relaxed).wrapping_sub(1), Release);
+        // Release, and last: who reads that nothing is out finds the list whole.
+        self.left
+            .store(self.left.load(Relaxed).wrapping_add(1), Release);
     }
 
     /// Whether not one block is with the program. True stays true as long as nothing allocates from the
     /// page, which for one that is no head takes the heap's lock.
     ///
-    /// `used` is never less than the blocks in `remote`, and it only falls meanwhile; so if it is read
-    /// second and equals the number read first, both held at that moment.
+    /// There are never fewer blocks out than others brought, and their number only falls meanwhile; so if
+    /// it is read second and equals the number read first, both held at that moment.
     pub fn is_idle(&self) -> bool {
         let back = Remote(self.remote.load(Acquire)).count();
-        self.used.load(Acquire) == back
+        self.out() == back
     }
 
     /// Sends a list of blocks, linked from `head` to `tail`, home. True if the caller has to tell the heap.
@@ -282,8 +324,8 @@ impl Page {
             unsafe { Block::set_next(last, self.free.load(Relaxed)) };
         }
         self.free.store(head, Relaxed);
-        let used = self.used.load(Relaxed).wrapping_sub(taken.count());
-        self.used.store(used, Release);
+        let left = self.left.load(Relaxed) + taken.count() as i32;
+        self.left.store(left, Release);
         true
     }
 
@@ -316,6 +358,7 @@ impl Page {
         }
         // SAFETY: the same.
         unsafe { Block::set_next(block, null_mut()) };
+        self.left.store(more as i32, Relaxed);
         self.carved.store(carved + more as u32, Relaxed);
         true
     }

@@ -86,7 +86,7 @@ pub fn statistics() -> Statistics {
         }
         let of = &mut all.classes[page.class.load(Relaxed) as usize];
         let back = Remote(page.remote.load(Relaxed)).count();
-        let live = page.used.load(Relaxed).saturating_sub(back) as usize;
+        let live = page.out().saturating_sub(back) as usize;
         of.pages += 1;
         of.live += live;
         all.live += live * of.size;
