@@ -1,5 +1,6 @@
 //! A thread's account: what its slot counted, taken over from time to time.
 
+use crate::life::Life;
 use crate::pool::Pooled;
 use crate::scope::ScopeNode;
 use crate::shared::{SHARED, Sums};
@@ -26,6 +27,14 @@ pub(crate) struct Account {
     pub(crate) serial: Cell<u64>,
     /// The kernel's id.
     pub(crate) tid: AtomicU32,
+    /// Its thread is there.
+    life: Life,
+    /// Not zero once the slot may not be looked at any more: the thread has left, or is gone.
+    gone: AtomicU32,
+    /// How many look at the slot.
+    read: AtomicU32,
+    /// What the slot held when the thread left: its words and its events.
+    left: ([AtomicI64; 2], [AtomicU64; 2]),
     /// Odd while the sums and the credits change.
     turn: AtomicU32,
     /// Not zero while the thread settles.
@@ -80,6 +89,9 @@ impl Account {
     pub(crate) fn open(&self, slot: &CounterSlot, serial: u64) {
         self.slot.set(slot);
         self.serial.set(serial);
+        self.life.begin();
+        self.gone.store(0, Ordering::Relaxed);
+        self.read.store(0, Ordering::Relaxed);
         // It may have been closed for a thread that never came to the end of a settlement.
         self.busy.store(0, Ordering::Relaxed);
         self.turn.store(
@@ -269,7 +281,72 @@ impl Account {
 
     /// What the thread has counted so far, and how much credit it has left. Under the registry's lock.
     pub(crate) fn read(&self) -> Reading {
-        // SAFETY: under the registry's lock.
+        if self.gone.load(Ordering::Acquire) == 0 && self.life.is_over() {
+            // What it had not settled has gone with it.
+            let credits = [&self.credit, &self.free_credit];
+            for (left, credit) in self.left.0.iter().zip(credits) {
+                let nothing = credit.load(Ordering::Relaxed).wrapping_neg();
+                left.store(nothing, Ordering::Relaxed);
+            }
+            self.gone.store(1, Ordering::SeqCst);
+        }
+        // Who leaves waits until nobody looks.
+        self.read.fetch_add(1, Ordering::SeqCst);
+        let reading = if self.is_gone() {
+            let [allocated, freed] = &self.left.0;
+            let words = (
+                allocated.load(Ordering::Relaxed),
+                freed.load(Ordering::Relaxed),
+            );
+            let events = self.left.1.each_ref();
+            self.reading_of(words, events.map(|n| n.load(Ordering::Relaxed)))
+        } else {
+            self.read_slot()
+        };
+        self.read.fetch_sub(1, Ordering::Release);
+        reading
+    }
+
+    /// Whether its thread has left, or was found gone: it is to be closed.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether it is the account of a slot's thread.
+    pub(crate) fn is_of(&self, slot: &CounterSlot) -> bool {
+        core::ptr::eq(self.slot.get(), slot)
+    }
+
+    /// In fork's child: its thread goes on there.
+    pub(crate) fn go_on_in_child(&self) {
+        self.tid.store(sys::thread_id(), Ordering::Relaxed);
+        self.life.begin();
+    }
+
+    /// Its thread ends, and the registry's lock can not be waited for: what the slot holds is kept here, for whoever
+    /// has the lock to close it. By its thread.
+    pub(crate) fn depart(&self) {
+        // SAFETY: by the thread itself.
+        let slot = unsafe { self.slot() };
+        for (left, cell) in self.left.0.iter().zip([&slot.allocated, &slot.freed]) {
+            left.store(word(cell).load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        for (left, cell) in self.left.1.iter().zip([&slot.allocations, &slot.frees]) {
+            left.store(events_word(cell).load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.gone.store(1, Ordering::SeqCst);
+        while self.read.load(Ordering::SeqCst) != 0 {
+            core::hint::spin_loop();
+        }
+        for cell in [&slot.allocated, &slot.freed] {
+            word(cell).store(0, Ordering::Relaxed);
+        }
+        slot.account.set(null_mut());
+        self.life.end();
+    }
+
+    fn read_slot(&self) -> Reading {
+        // SAFETY: under the registry's lock, and its thread is there.
         let slot = unsafe { self.slot() };
         for attempt in 0u32.. {
             let turn = self.turn.load(Ordering::Acquire);
@@ -302,10 +379,16 @@ impl Account {
             word < 0 || (word == 0 && credit.load(Ordering::Relaxed) <= 0)
         };
         let at_rest = rests(words.0, &self.credit) && rests(words.1, &self.free_credit);
-        (self.reading_of(slot, words), at_rest)
+        let events = [&slot.allocations, &slot.frees];
+        let events = events.map(|cell| events_word(cell).load(Ordering::Relaxed));
+        (self.reading_of(words, events), at_rest)
     }
 
-    fn reading_of(&self, slot: &CounterSlot, (allocated, freed): (i64, i64)) -> Reading {
+    fn reading_of(
+        &self,
+        (allocated, freed): (i64, i64),
+        [allocations, frees]: [u64; 2],
+    ) -> Reading {
         let used = allocated.wrapping_add(self.credit.load(Ordering::Relaxed));
         let freed = freed.wrapping_add(self.free_credit.load(Ordering::Relaxed));
         Reading {
@@ -318,8 +401,8 @@ impl Account {
                     .freed
                     .load(Ordering::Relaxed)
                     .wrapping_add(freed as u64),
-                allocations: events_word(&slot.allocations).load(Ordering::Relaxed),
-                frees: events_word(&slot.frees).load(Ordering::Relaxed),
+                allocations,
+                frees,
             },
             unspent: self
                 .granted
@@ -336,7 +419,12 @@ impl Account {
     pub(crate) fn take_room(&self) -> i64 {
         let reading = self.read();
         // SAFETY: under the registry's lock.
-        let word = word(&unsafe { self.slot() }.allocated).load(Ordering::Relaxed);
+        let word = if self.is_gone() {
+            0
+        } else {
+            // SAFETY: as above, and its thread is there.
+            word(&unsafe { self.slot() }.allocated).load(Ordering::Relaxed)
+        };
         let ahead = reading.sums.net() - self.settled();
         let room = (ahead.max(0) - word.min(0) - reading.granted).max(0);
         self.granted.fetch_add(room, Ordering::AcqRel);
@@ -346,23 +434,19 @@ impl Account {
     /// Closes the account: returns what the thread has counted, and settles what was pending. Under the
     /// registry's lock, by its thread, or by fork's child for a thread that it does not have.
     pub(crate) fn close(&self, own: bool) -> Sums {
-        // SAFETY: under the registry's lock.
-        let slot = unsafe { self.slot() };
         let reading = if own {
+            // SAFETY: by the thread itself.
+            let slot = unsafe { self.slot() };
             // What a signal's handler does from now on finds no credit, and is counted directly.
             let words = (counter::take(&slot.allocated), counter::take(&slot.freed));
-            self.reading_of(slot, words)
+            let events = [&slot.allocations, &slot.frees];
+            let events = events.map(|cell| events_word(cell).swap(0, Ordering::Relaxed));
+            self.life.end();
+            self.reading_of(words, events)
         } else {
-            let reading = self.read();
-            for cell in [&slot.allocated, &slot.freed] {
-                word(cell).store(0, Ordering::Relaxed);
-            }
-            reading
+            self.read()
         };
         let unsettled = reading.sums.net().wrapping_sub(self.settled());
-        for cell in [&slot.allocations, &slot.frees] {
-            cell.set(0);
-        }
         self.attribute(
             reading
                 .sums

@@ -61,6 +61,7 @@ mod accounted;
 mod alarm;
 mod events;
 mod ledger;
+mod life;
 mod limit;
 mod margin;
 mod peaks;

@@ -8,6 +8,7 @@
 use crate::registry;
 use crate::shared::SHARED;
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use homefree_thread::sys;
 
 /// No limit.
 const NONE: i64 = i64::MAX;
@@ -151,19 +152,32 @@ pub(crate) fn ask(size: usize, may_lock: bool) -> Option<i64> {
     } else {
         0
     };
-    if (may_lock && ask_exactly(size, limit + reserve))
-        || (reserve > 0 && grant_if_room(size, limit + reserve))
-    {
-        return Some(size);
+    for _ in 0..ATTEMPTS {
+        let (fits, under_way) = if may_lock {
+            ask_exactly(size, limit + reserve)
+        } else {
+            (grant_if_room(size, limit + reserve), false)
+        };
+        if fits {
+            return Some(size);
+        }
+        // Requests of others that are under way count twice for an instant, as room and as held.
+        if !under_way {
+            break;
+        }
+        sys::yield_now();
     }
     REFUSED.fetch_add(1, Ordering::Relaxed);
     None
 }
 
-/// Asks with what is held counted exactly, unsettled frees included.
-fn ask_exactly(size: i64, limit: i64) -> bool {
+/// How often a request is looked at again while others are under way.
+const ATTEMPTS: u32 = 8;
+
+/// Asks with what is held counted exactly, unsettled frees included. Also, whether requests of others are under way.
+fn ask_exactly(size: i64, limit: i64) -> (bool, bool) {
     if size > limit {
-        return false;
+        return (false, false);
     }
     registry::with_list(|list| {
         // First, so that whoever is granted room from now on has seen this request.
@@ -174,11 +188,11 @@ fn ask_exactly(size: i64, limit: i64) -> bool {
             held += reading.sums.net() + reading.unspent;
             others -= reading.granted;
         }
-        let fits = held + others + size <= limit;
+        let fits = held.saturating_add(others).saturating_add(size) <= limit;
         if !fits {
             give_back(size);
         }
-        fits
+        (fits, others > 0)
     })
-    .unwrap_or(false)
+    .unwrap_or((false, false))
 }

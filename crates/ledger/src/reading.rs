@@ -96,24 +96,31 @@ pub(crate) fn sums() -> Option<Sums> {
     })
 }
 
-/// [`sums`], which may be a new peak.
+/// [`sums`], and what is held by them, which may be a new peak.
 ///
 /// Added up while threads run, they are parts of different moments, and a block that was handed on meanwhile may be in
-/// two: what the balance can not have been is no peak.
-fn sums_and_peak() -> Option<Sums> {
-    let before = SHARED.balance.load(Ordering::Relaxed);
-    let sums = sums()?;
-    let most = before.max(SHARED.balance.load(Ordering::Relaxed));
-    let margins = SHARED.margins.load(Ordering::Relaxed);
-    SHARED
-        .peaks
-        .note(sums.net().min(most.saturating_add(margins)));
-    Some(sums)
+/// two of them or in none. What is held is never further from the balance than all margins together, so the answer is
+/// not either.
+fn held() -> Option<(Sums, i64)> {
+    let range = || {
+        let balance = SHARED.balance.load(Ordering::Relaxed);
+        let margins = SHARED.margins.load(Ordering::Relaxed);
+        (
+            balance.saturating_sub(margins),
+            balance.saturating_add(margins),
+        )
+    };
+    let (before, sums, after) = (range(), sums()?, range());
+    let held = sums
+        .net()
+        .clamp(before.0.min(after.0), before.1.max(after.1));
+    SHARED.peaks.note(held);
+    Some((sums, held))
 }
 
 /// See [`crate::Ledger::usage_exact`].
 pub(crate) fn usage_exact() -> Usage {
-    sums_and_peak().map_or_else(usage, |sums| usage_of(sums.net(), 0))
+    held().map_or_else(usage, |(_, held)| usage_of(held, 0))
 }
 
 /// See [`crate::Ledger::totals`].
@@ -138,8 +145,8 @@ fn totals_of(sums: &Sums) -> Totals {
 /// Both from one exact reading.
 #[cfg(feature = "std")]
 pub(crate) fn exact() -> (Usage, Totals) {
-    match sums_and_peak() {
-        Some(sums) => (usage_of(sums.net(), 0), totals_of(&sums)),
+    match held() {
+        Some((sums, held)) => (usage_of(held, 0), totals_of(&sums)),
         None => (usage(), totals()),
     }
 }

@@ -30,6 +30,15 @@ impl Registry {
             next: self.first.get(),
         })
     }
+
+    /// Closes the accounts of threads that have left, or were found gone.
+    fn close_gone(&self) {
+        for account in self.list().into_iter().flatten() {
+            if account.is_gone() {
+                close_held(self, NonNull::from(account), false);
+            }
+        }
+    }
 }
 
 static REGISTRY: Lock<Registry> = Lock::new(Registry {
@@ -52,6 +61,11 @@ pub(crate) fn another_forks(slot: *const CounterSlot) -> bool {
     forking != 0 && forking != slot as usize
 }
 
+/// Whether the thread of the slot forks: it has all locks of the ledger then.
+pub(crate) fn forks_here(slot: *const CounterSlot) -> bool {
+    FORKING.load(Ordering::Relaxed) == slot as usize
+}
+
 /// The living accounts, for one who holds the lock.
 pub(crate) struct List {
     next: *mut Account,
@@ -63,6 +77,7 @@ impl Iterator for List {
         let account = NonNull::new(self.next)?;
         // SAFETY: accounts are never unmapped, and those in the list are whole.
         let account = unsafe { account.as_ref() };
+        // First: it may be closed meanwhile.
         self.next = account.next.get();
         Some(account)
     }
@@ -78,7 +93,7 @@ struct Held {
 fn hold() -> Held {
     let quiet = Quiet::begin();
     // The thread that forks has it.
-    let mine = FORKING.load(Ordering::Relaxed) == core::ptr::from_ref(quiet.slot()) as usize;
+    let mine = forks_here(quiet.slot());
     Held {
         guard: (!mine).then(|| REGISTRY.lock()),
         _quiet: quiet,
@@ -100,7 +115,9 @@ impl Held {
 pub(crate) fn with_list<T>(f: impl FnOnce(List) -> T) -> Option<T> {
     let held = hold();
     let list = held.registry().list()?;
-    Some(f(list))
+    let value = f(list);
+    held.registry().close_gone();
+    Some(value)
 }
 
 /// What living threads have settled, once their counters may not be looked at any more.
@@ -189,17 +206,35 @@ fn open(slot: &CounterSlot) -> bool {
     armed
 }
 
-/// Takes an account from the list and keeps what it counted.
+/// Takes the calling thread's account from the list and keeps what it counted.
 fn close(place: NonNull<Account>) {
-    let held = hold();
-    close_held(held.registry(), place, true);
+    let quiet = Quiet::begin();
+    let slot = quiet.slot();
+    let mut waits = 0u32;
+    loop {
+        if let Some(registry) = REGISTRY.try_lock() {
+            close_held(&registry, place, true);
+            slot.account.set(null_mut());
+            return;
+        }
+        if another_forks(slot) {
+            // That may be waiting for this very thread's end, in a handler of the program's.
+            // SAFETY: never unmapped.
+            unsafe { place.as_ref() }.depart();
+            return;
+        }
+        waits += 1;
+        match waits {
+            0..64 => core::hint::spin_loop(),
+            64..1000 => sys::yield_now(),
+            _ => sys::sleep(50_000),
+        }
+    }
 }
 
 fn close_held(registry: &Registry, place: NonNull<Account>, own: bool) {
     // SAFETY: never unmapped.
     let account = unsafe { place.as_ref() };
-    // SAFETY: in the list, under the lock.
-    unsafe { account.slot() }.account.set(null_mut());
     SHARED.retired.add(&account.close(own));
     let (next, previous) = (account.next.get(), account.previous.get());
     match NonNull::new(previous) {
@@ -326,7 +361,7 @@ unsafe extern "C" fn before_fork() {
     for account in list.into_iter().flatten() {
         let mut waits = 0;
         // A thread that was stopped in the midst of it must not stop the fork.
-        while !is_of(account, slot) && account.is_busy() && waits < 2000 {
+        while !account.is_of(slot) && account.is_busy() && waits < 2000 {
             waits += 1;
             match waits {
                 0..1000 => sys::yield_now(),
@@ -336,15 +371,11 @@ unsafe extern "C" fn before_fork() {
     }
 }
 
-/// Whether an account of the list is that of a slot. Under the lock.
-fn is_of(account: &Account, slot: &CounterSlot) -> bool {
-    // SAFETY: in the list, under the lock.
-    core::ptr::eq(unsafe { account.slot() }, slot)
-}
-
 unsafe extern "C" fn after_fork() {
     if FORKING.load(Ordering::Relaxed) == core::ptr::from_ref(events::slot()) as usize {
         FORKING.store(0, Ordering::SeqCst);
+        // SAFETY: this thread holds the lock.
+        unsafe { REGISTRY.value_of_holder() }.close_gone();
         // SAFETY: locked by `before_fork` on this thread.
         unsafe { REGISTRY.force_open() };
         // SAFETY: as above.
@@ -370,8 +401,8 @@ unsafe extern "C" fn in_child() {
     let mut granted = 0;
     for account in registry.list().into_iter().flatten() {
         // The storage of threads that are not here any more is still as it was.
-        if is_of(account, slot) {
-            account.tid.store(sys::thread_id(), Ordering::Relaxed);
+        if account.is_of(slot) {
+            account.go_on_in_child();
             granted = account.read().granted;
         } else {
             close_held(registry, NonNull::from(account), false);

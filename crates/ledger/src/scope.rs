@@ -1,7 +1,7 @@
 //! Scopes: what threads allocate and free while they are in them.
 
-use crate::events;
 use crate::pool::{Pool, Pooled};
+use crate::{events, registry};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -9,7 +9,7 @@ use core::pin::Pin;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use core::task::{Context, Poll};
-use homefree_thread::Lock;
+use homefree_thread::{Lock, LockGuard};
 
 /// Bytes of a name that are kept.
 const NAME: usize = 64;
@@ -78,6 +78,34 @@ static SCOPES: Lock<Scopes> = Lock::new(Scopes {
     serial: Cell::new(1),
 });
 
+/// Holds the lock of the scopes.
+struct Held {
+    // Dropped before the quiet ends.
+    guard: Option<LockGuard<'static, Scopes>>,
+    _quiet: events::Quiet,
+}
+
+fn hold() -> Held {
+    let quiet = events::Quiet::begin();
+    // The thread that forks has it.
+    let mine = registry::forks_here(quiet.slot());
+    Held {
+        guard: (!mine).then(|| SCOPES.lock()),
+        _quiet: quiet,
+    }
+}
+
+impl core::ops::Deref for Held {
+    type Target = Scopes;
+    fn deref(&self) -> &Scopes {
+        match &self.guard {
+            Some(guard) => guard,
+            // SAFETY: this thread holds the lock, by `lock_over_fork`.
+            None => unsafe { SCOPES.value_of_holder() },
+        }
+    }
+}
+
 /// What was allocated and freed by threads while they were in a scope.
 ///
 /// What is allocated inside and freed outside stays in `current`; what is freed inside though it was allocated
@@ -112,8 +140,7 @@ impl Scope {
         let cut = name.floor_char_boundary(NAME);
         let wanted = &name.as_bytes()[..cut];
         // A signal's handler on this thread must not come upon the lock.
-        let _quiet = events::Quiet::begin();
-        let scopes = SCOPES.lock();
+        let scopes = hold();
         let mut next = scopes.first.get();
         while let Some(node) = NonNull::new(next) {
             // SAFETY: in the list, under the lock.
@@ -207,8 +234,7 @@ impl Drop for Scope {
         if node.users.fetch_update(release, relaxed, not_last).is_ok() {
             return;
         }
-        let _quiet = events::Quiet::begin();
-        let scopes = SCOPES.lock();
+        let scopes = hold();
         if node.users.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
@@ -306,8 +332,7 @@ pub(crate) fn for_each(f: &mut dyn FnMut(&str, ScopeUsage)) {
     loop {
         let mut told = [None; AT_A_TIME];
         {
-            let _quiet = events::Quiet::begin();
-            let scopes = SCOPES.lock();
+            let scopes = hold();
             let mut next = scopes.first.get();
             let mut places = told.iter_mut();
             while let Some(node) = NonNull::new(next) {
