@@ -218,7 +218,7 @@ fn redis_with_io_threads() {
     let mut bench = limited(100, Path::new("redis-benchmark"), &["-s"]);
     bench.arg(&socket).args([
         "-n",
-        "20000",
+        "2000",
         "-q",
         "-c",
         "40",
