@@ -13,6 +13,7 @@
 //! | `launch` | run a program as if we were not there: terminal, signals, exit status |
 //! | `record` | one recording: where profiles go, which they are, what to say at the end |
 //! | `run` | one run under the ledger: the account, while it runs and at its end |
+//! | `say` | lines on stderr, wherever that leads |
 //! | `demo_server` | the program that `homefree demo` records |
 //! | `status` | the status line of a running recording |
 
@@ -24,11 +25,13 @@ mod library;
 mod program;
 mod record;
 mod run;
+mod say;
 mod size;
 mod status;
 mod terminal;
 
 use clap::Parser;
+use say::say;
 use std::process::ExitCode;
 
 /// Runs the program with the process's arguments and returns its exit status.
@@ -38,7 +41,7 @@ pub fn main() -> ExitCode {
     match cli.command.run() {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
-            eprintln!("{failure}");
+            say!("{failure}");
             ExitCode::from(failure.status)
         }
     }

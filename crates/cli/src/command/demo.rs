@@ -6,6 +6,7 @@ use crate::failure::{Failure, status};
 use crate::launch::Ending;
 use crate::program;
 use crate::record::{Output, Session, unrecorded};
+use crate::say::say;
 use clap::Args;
 use homefree_profile::{Options, Profile};
 use std::ffi::OsString;
@@ -74,7 +75,7 @@ impl Demo {
         let args: Vec<OsString> = ["homefree", demo_server::NAME, "--seconds", &seconds]
             .map(Into::into)
             .into();
-        eprintln!(
+        say!(
             "homefree: recording a small server for {seconds} s: a reactor, 4 workers, boxed requests and replies"
         );
         // The demo is the same whatever the user's variables say.

@@ -4,6 +4,7 @@ use crate::failure::{Failure, status};
 use crate::launch::{self, Watch};
 use crate::program::{self, Program};
 use crate::record::{Output, Session, Variables, summary, unrecorded};
+use crate::say::say;
 use crate::size;
 use clap::{Args, ValueEnum};
 use std::env;
@@ -103,7 +104,7 @@ impl Record {
             return unharmed(&program, &self.command, &reason);
         }
         for note in &program.notes {
-            eprintln!("homefree: note: {note}");
+            say!("homefree: note: {note}");
         }
         let recording = Session::run(
             &program,
@@ -114,11 +115,11 @@ impl Record {
         )?;
         let failure = unrecorded(&name.to_string_lossy(), &recording.outcome);
         if let Some(failure) = &failure {
-            eprintln!("{failure}");
+            say!("{failure}");
         }
         if !self.quiet {
             let folder = env::current_dir().unwrap_or_default();
-            eprint!("{}", summary(&recording, &folder));
+            crate::say::text(&summary(&recording, &folder));
         }
         // A program's own failure tells more than ours.
         Ok(match (recording.ending.status(), failure) {
@@ -150,7 +151,7 @@ fn unharmed(program: &Program, args: &[OsString], reason: &str) -> Result<u8, Fa
     )
     .why(reason)
     .advice("name a writable place with -o FILE or HOMEFREE_DIR, with 2 MiB and more to spare");
-    eprintln!("{said}");
+    say!("{said}");
     let ending = launch::run(&program.path, args, &[], &mut Nobody)?;
     Ok(ending.status())
 }

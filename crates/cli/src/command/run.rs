@@ -3,6 +3,7 @@
 use crate::failure::{Failure, status};
 use crate::program::{self, Program};
 use crate::run::{self, Outputs, Session, Settings};
+use crate::say::say;
 use crate::size;
 use clap::{Args, ValueEnum};
 use std::env;
@@ -28,7 +29,7 @@ pub struct Run {
     #[arg(long, value_name = "TIME", value_parser = time, requires = "ledger")]
     every: Option<Duration>,
     /// Write a page for Prometheus to FILE so often (5s unless --every says) and at the end, for a
-    /// textfile collector; it is replaced whole
+    /// textfile collector; it is replaced whole. A pipe or a character device is written to
     #[arg(long, value_name = "FILE", requires = "ledger")]
     prometheus: Option<PathBuf>,
     /// Count allocations and frees, too; slower
@@ -36,7 +37,7 @@ pub struct Run {
     counts: bool,
     /// Answer requests that would bring what is held past SIZE with NULL and ENOMEM, in each process; slower.
     /// Those of at most 4 KiB may use a reserve beyond it, a 64th of SIZE, at least 64 KiB
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "ledger")]
+    #[arg(long, value_name = "SIZE", value_parser = limit, requires = "ledger")]
     hard_limit: Option<u64>,
     /// Count the processes that the program starts, too, or the program alone
     #[arg(
@@ -108,6 +109,16 @@ fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a limit: any size but 0, which would be none.
+fn limit(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        0 => Err(format!(
+            "`{text}` is too little; leave the option out for no limit"
+        )),
+        bytes => Ok(bytes),
+    }
+}
+
 impl Run {
     /// Runs the program and returns its exit status.
     pub fn run(self) -> Result<u8, Failure> {
@@ -116,10 +127,13 @@ impl Run {
                 .why("to keep the account of a program's memory is all that run can do as yet; nothing was run")
                 .advice(format!("homefree run --ledger -- {}", self.command[0].display())));
         }
+        if let Some(path) = &self.prometheus {
+            run::check_place(path)?;
+        }
         let name = &self.command[0];
         let program = examine(name)?;
         for note in &program.notes {
-            eprintln!("homefree: note: {}", counted(note));
+            say!("homefree: note: {}", counted(note));
         }
         let outputs = Outputs {
             every: self.every,
@@ -128,7 +142,7 @@ impl Run {
         let recording = Session::run(&program, &self.command, self.settings(), outputs)?;
         let failure = uncounted(&name.to_string_lossy(), &recording.report, recording.became);
         if let Some(failure) = &failure {
-            eprintln!("{failure}");
+            say!("{failure}");
         }
         let written = self.write(&recording.report);
         // A program's own failure tells more than ours.
@@ -137,7 +151,7 @@ impl Run {
             (0, None) => written.map(|()| 0),
             (status, _) => {
                 if let Err(failure) = written {
-                    eprintln!("{failure}");
+                    say!("{failure}");
                 }
                 Ok(status)
             }
@@ -169,7 +183,7 @@ impl Run {
             }),
             None => {
                 if !self.quiet {
-                    eprint!("{text}");
+                    crate::say::text(&text);
                 }
                 Ok(())
             }
@@ -264,6 +278,14 @@ mod tests {
         assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
         for text in ["5", "s", "0s", "1d", "-1s", "1e9h", ""] {
             assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_refused() {
+        for size in ["0", "0KiB", "0.0", "0.1"] {
+            let line = format!("homefree run --ledger --hard-limit {size} -- prog");
+            assert_eq!(parse(&line).unwrap_err().exit_code(), 2, "{size}");
         }
     }
 

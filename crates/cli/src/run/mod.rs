@@ -4,11 +4,13 @@ mod account;
 mod json;
 mod memory;
 mod pages;
+mod place;
 mod prometheus;
 mod session;
 mod text;
 
 pub use account::Report;
+pub use place::check as check_place;
 pub use session::{Outputs, Session, Settings};
 
 /// The account as `--json` shows it.

@@ -2,28 +2,6 @@
 
 use super::account::{Process, Report};
 use std::fmt::Write as _;
-use std::fs::Permissions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-
-/// Writes the page beside its place and renames it there, so that nobody reads half of one.
-///
-/// # Errors
-/// Those of the file system.
-pub fn replace(path: &Path, report: &Report) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::Builder::new()
-        .prefix(".homefree.")
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(folder)?;
-    file.write_all(page(report).as_bytes())?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
-}
 
 type Figure = fn(&Process) -> Option<u64>;
 
@@ -97,7 +75,8 @@ const FAMILIES: [(&str, &str, &str, Figure); 11] = [
     ),
 ];
 
-fn page(report: &Report) -> String {
+/// The page.
+pub fn page(report: &Report) -> String {
     let mut out = String::new();
     let processes: Vec<_> = report.main.iter().chain(&report.others).collect();
     for (name, kind, help, figure) in FAMILIES {
@@ -125,6 +104,10 @@ fn labels(process: &Process) -> String {
             '\\' => command.push_str("\\\\"),
             '"' => command.push_str("\\\""),
             '\n' => command.push_str("\\n"),
+            // Written out, as `\u{1}`: some readers take no NUL, or take others for the end of a line.
+            c if c.is_control() => {
+                let _ = write!(command, "\\{}", c.escape_unicode());
+            }
             c => command.push(c),
         }
     }
@@ -166,17 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_replaced_whole() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.prom");
-        std::fs::write(&path, "old").unwrap();
-        replace(&path, &report()).unwrap();
-        assert!(
-            std::fs::read_to_string(&path)
-                .unwrap()
-                .starts_with("# HELP")
-        );
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-        assert!(replace(Path::new("/no/such/folder/x"), &report()).is_err());
+    fn control_characters_are_written_out() {
+        let mut report = report();
+        report.main.as_mut().unwrap().command = vec!["a\u{1}\r\n\u{85}ü".into()];
+        let page = page(&report);
+        let said = r#"command="a\\u{1}\\u{d}\n\\u{85}ü"} 0"#;
+        assert!(page.contains(said), "{page}");
     }
 }

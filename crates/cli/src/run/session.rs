@@ -3,12 +3,13 @@
 use super::account::{Process, Report};
 use super::memory::Memory;
 use super::pages::Pages;
-use super::{prometheus, text};
+use super::{place, prometheus, text};
 use crate::failure::Failure;
 use crate::launch::{self, Ending, Watch};
 use crate::library;
 use crate::program::Program;
 use crate::record::{Image, run_id};
+use crate::say::say;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -109,7 +110,8 @@ impl Session {
         let seconds = self.started.elapsed().as_secs_f64();
         let mut report = self.pages.report(self.run, self.process, ending, seconds);
         let fill = |process: &mut Process, memory: Option<Memory>| {
-            if !process.ended() {
+            // At an orderly end it says so itself, if it may still ask.
+            if !process.ended() || process.memory == Memory::default() {
                 process.memory = memory.unwrap_or_default();
             }
         };
@@ -127,10 +129,10 @@ impl Session {
         let Some(path) = &self.outputs.prometheus else {
             return;
         };
-        if let Err(error) = prometheus::replace(path, report)
+        if let Err(error) = place::put(path, &prometheus::page(report))
             && !std::mem::replace(&mut self.page_failed, true)
         {
-            eprintln!("homefree: cannot write {}: {error}", path.display());
+            say!("homefree: cannot write {}: {error}", path.display());
         }
     }
 
@@ -150,7 +152,7 @@ impl Session {
         }
         let report = self.report(None);
         if self.outputs.every.is_some() {
-            eprintln!("homefree: {}", text::line(&report));
+            say!("homefree: {}", text::line(&report));
         }
         self.write_page(&report);
     }
