@@ -4,8 +4,7 @@
 //!
 //! **For:** libraries and programs that want to know at any moment, in production, how many bytes they hold.
 //! [`ledger`] has the whole of it: `homefree::ledger::{Counts, InitialExec, HardLimit, SoftLimit, Watch}` and more.
-//! Its outputs through the facades `metrics` and `log` are features of the crate `homefree-ledger`, to be named as a
-//! dependency beside this one. `docs/ledger.md` is its contract.
+//! Its outputs through the facades `metrics` and `log` are features of those names. `docs/ledger.md` is its contract.
 //!
 //! ```no_run
 //! use std::alloc::System;

@@ -29,7 +29,7 @@ impl Mode for Counts {
 /// Passes every request on to `A` and counts its bytes, as requested.
 ///
 /// `M` is what is counted, [`Bytes`] or [`Counts`]. `R` is how the thread's counters are reached: [`Anywhere`] in
-/// any artifact, [`crate::InitialExec`] in executables only, where it takes two instructions less at each call.
+/// any artifact, [`crate::InitialExec`] in executables only, where it takes three instructions less for an allocation and its free.
 ///
 /// All `Accounted` of one executable or library share its one ledger.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ static SMALL: AtomicI64 = AtomicI64::new(0);
 static GRANTED: AtomicI64 = AtomicI64::new(0);
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// A limit on the balance, see [`crate::Ledger::set_hard_limit`].
+/// A limit on the balance, see [`Ledger::set_hard_limit`](crate::Ledger::set_hard_limit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardLimit {
     /// Requested bytes that the process may hold.

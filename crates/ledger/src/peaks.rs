@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 /// Registers in a row.
 const ROW: u64 = 256;
 
-/// A moment; see [`crate::Ledger::mark`].
+/// A moment; see [`Ledger::mark`](crate::Ledger::mark).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     epoch: u64,

@@ -122,7 +122,7 @@ pub struct ScopeUsage {
     pub freed: u64,
 }
 
-/// A handle of a scope, see [`crate::Ledger::open_scope`]. It can be cloned, sent, and entered on many threads.
+/// A handle of a scope, see [`Ledger::open_scope`](crate::Ledger::open_scope). It can be cloned, sent, and entered on many threads.
 #[derive(Debug)]
 pub struct Scope {
     /// `None` where the system had no memory for one: then nothing is attributed.
@@ -253,7 +253,7 @@ impl Drop for Scope {
     }
 }
 
-/// A scope that this thread is in, until dropped. See [`crate::Ledger::scope`].
+/// A scope that this thread is in, until dropped. See [`Ledger::scope`](crate::Ledger::scope).
 #[derive(Debug)]
 #[must_use = "the scope is left when this is dropped"]
 pub struct Entered {

@@ -35,7 +35,7 @@ pub enum Source {
     PsiSome,
     /// All tasks wait for memory.
     PsiFull,
-    /// The ledger says more than can be, see [`crate::Ledger::check`].
+    /// The ledger says more than can be, see [`Ledger::check`](crate::Ledger::check).
     Discrepancy,
 }
 
