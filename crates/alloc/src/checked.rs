@@ -9,6 +9,7 @@ use crate::class::class_of_aligned;
 use crate::heap::{self, ORPHANS};
 use crate::page::{NOT_ASKED, Page, kind};
 use crate::region::find;
+use crate::slot::EMPTY;
 use crate::{huge, life, malloc};
 use core::ffi::c_char;
 use core::fmt::{self, Write};
@@ -140,6 +141,7 @@ impl Place {
 /// A block. Null where the system has no memory.
 pub(crate) fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
     life::begin();
+    EMPTY.stay_empty();
     let Some(whole) = size.checked_add(size_of::<usize>()) else {
         return null_mut();
     };

@@ -218,7 +218,8 @@ impl Heap {
                 page.recount();
                 // SAFETY: the lock is held, by the owner or for a heap without one.
                 unsafe {
-                    if !page.free.load(Relaxed).is_null() || page.collect() || page.carve() {
+                    // By the count: in a child of `fork` the list of a thread that was at it may be longer.
+                    if page.left.load(Relaxed) > 0 || page.collect() || page.carve() {
                         return Some(page.pop_or(null_mut));
                     }
                 }

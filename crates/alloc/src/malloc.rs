@@ -43,7 +43,6 @@ pub fn malloc<A: Access>(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn malloc_slow<A: Access>(size: usize) -> *mut u8 {
-    EMPTY.stay_empty();
     let block = if checked::is_on() {
         checked::allocate(size, 16, false)
     } else if size <= SMALL_MAX {
@@ -162,11 +161,13 @@ pub fn of_layout<A: Access>(size: usize, align: usize) -> *mut u8 {
     of_layout_slow::<A>(size, align)
 }
 
-#[cold]
 #[inline(never)]
 fn of_layout_slow<A: Access>(size: usize, align: usize) -> *mut u8 {
-    EMPTY.stay_empty();
-    aligned::<A>(size, align, false)
+    match class_of_aligned(size, align) {
+        _ if checked::is_on() => checked::allocate(size, align, false),
+        Some(class) => allocate_small(slot::<A>(), class),
+        None => allocate_large::<A>(size, align, false),
+    }
 }
 
 /// Frees a block; null is none. An address that is not ours is counted and left alone, unread.
