@@ -80,20 +80,24 @@ impl Sink for Page<'_> {
     }
 }
 
-/// A label's value: backslashes, quotes and newlines are written as `\\`, `\"`, `\n`.
+/// A label's value: backslashes, quotes and newlines are written as `\\`, `\"`, `\n`. Other control characters, which some
+/// readers refuse or take for the end of a line, are written out: a NUL reads `\u{0}`.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
-        while let Some(at) = rest.find(['\\', '"', '\n']) {
+        while let Some(at) = rest.find(|c: char| c.is_control() || matches!(c, '\\' | '"')) {
             out.write_str(&rest[..at])?;
-            out.write_str(match rest.as_bytes()[at] {
-                b'\\' => "\\\\",
-                b'"' => "\\\"",
-                _ => "\\n",
-            })?;
-            rest = &rest[at + 1..];
+            let mut after = rest[at..].chars();
+            match after.next() {
+                Some('\\') => out.write_str("\\\\")?,
+                Some('"') => out.write_str("\\\"")?,
+                Some('\n') => out.write_str("\\n")?,
+                Some(other) => write!(out, "\\{}", other.escape_unicode())?,
+                None => {}
+            }
+            rest = after.as_str();
         }
         out.write_str(rest)
     }

@@ -18,6 +18,7 @@ fn main() {
     the_figures_are_of_one_reading();
     every_line_is_of_the_format();
     odd_names_of_scopes_come_back_as_they_were();
+    control_characters_in_names_are_written_out();
     a_writer_that_fails_is_told_of();
 }
 
@@ -226,6 +227,33 @@ for family in text_string_to_metric_families(sys.stdin.buffer.read().decode()):
         (String::from_utf8(name).unwrap(), value.parse().unwrap())
     });
     Some(read.collect())
+}
+
+/// Some readers refuse a NUL, or take a form feed for the end of a line.
+fn control_characters_in_names_are_written_out() {
+    let names = ["a\0b", "\x01", "\r", "\t\x0c\x1b[0m", "\x7f", "\u{85}\n"];
+    let scopes = names.map(|name| A.scope(name));
+    let held = vec![0u8; 100_000];
+    let text = A.prometheus();
+    let odd = |c: char| c.is_control() && c != '\n';
+    assert!(!text.contains(odd), "{text:?}");
+    for said in [
+        r"a\\u{0}b",
+        r"\\u{1}",
+        r"\\u{d}",
+        r"\\u{9}\\u{c}\\u{1b}[0m",
+        r"\\u{7f}",
+        r"\\u{85}\n",
+    ] {
+        let line = format!("homefree_ledger_scope_current_bytes{{scope=\"{said}\"}} ");
+        assert_eq!(text.matches(&line).count(), 1, "{text}");
+    }
+    if let Some(read) = reference(&text) {
+        for name in [r"a\u{0}b", r"\u{d}", "\\u{85}\n"] {
+            assert!(read.contains_key(name), "{read:?}");
+        }
+    }
+    drop((scopes, held));
 }
 
 fn a_writer_that_fails_is_told_of() {
