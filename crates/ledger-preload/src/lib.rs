@@ -11,6 +11,7 @@
 //! * [`careful`]: the same for any other allocator, for counts of events, and under a limit.
 //! * [`cxx`]: operators, forwarded by a jump; counted only where they belong to an allocator that keeps them to itself.
 //! * [`page`]: where the launcher reads the account, also of a process that was killed.
+//! * [`own`], [`confined`]: how forks and filters of system calls are known without a system call.
 //!
 //! No `std`, no allocation of its own, nothing printed. Built with the profile `preload` (`panic = "abort"`); other
 //! profiles link `std` only so that they build.
@@ -18,12 +19,14 @@
 
 mod api;
 mod careful;
+mod confined;
 mod cxx;
 mod environment;
 mod hooks;
 mod hot;
 mod life;
 mod next;
+mod own;
 mod page;
 mod process;
 mod roles;

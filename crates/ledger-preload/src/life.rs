@@ -1,7 +1,7 @@
 //! The library's own beginning and end, and its process's.
 
 use crate::hot::HOT;
-use crate::{careful, cxx, environment, next, page, process, roles};
+use crate::{careful, confined, cxx, environment, next, own, page, process, roles};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use homefree_ledger::{HardLimit, ledger};
@@ -14,6 +14,7 @@ extern "C" fn begin() {
     crate::keep_errno(|| {
         next::prepare();
         find_exits();
+        confined::prepare();
         cxx::decide();
         homefree_next::clear_message();
         let settings = environment::settings();
@@ -31,6 +32,7 @@ extern "C" fn begin() {
         ledger().settle();
         roles::watch();
         homefree_thread::on_fork_child(in_child);
+        own::claim();
         page::begin(&settings, limit);
     });
 }
@@ -38,6 +40,7 @@ extern "C" fn begin() {
 /// After a fork, in the child. After the ledger's own handler, which was registered before.
 unsafe extern "C" fn in_child() {
     crate::keep_errno(|| {
+        own::claim();
         page::leave_to_parent(FOLLOW.load(Ordering::Relaxed));
         process::begin_anew();
         roles::begin_anew();

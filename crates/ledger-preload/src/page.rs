@@ -3,7 +3,7 @@
 //! It is written when a thread settles, which is where the figures change, and at the process's end.
 
 use crate::environment::Settings;
-use crate::{careful, hot, next, process, roles};
+use crate::{careful, confined, hot, next, own, process, roles};
 use core::ffi::CStr;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -15,11 +15,6 @@ use homefree_wire::account::{
 
 /// The page; null where there is none.
 static PAGE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
-/// Whose it is. Another process here is a child of `vfork`, or was forked behind our back.
-static OWNER: AtomicU32 = AtomicU32::new(0);
-/// The process that this memory is of; there may be no page yet. A child of `vfork` must not end its parent's account,
-/// nor make it one under its own name.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// This is a child that makes its page when it has something to say.
 static AWAITED: AtomicBool = AtomicBool::new(false);
 /// The process ends: all that comes is written at once, and exactly.
@@ -84,19 +79,14 @@ fn role(page: NonNull<u8>, index: usize) -> &'static Role {
     unsafe { page.byte_add(ROLES_AT).cast::<Role>().add(index).as_ref() }
 }
 
-/// The page, if it is this process's.
-fn own() -> Option<NonNull<u8>> {
+/// The page, if it is this memory's. No system call: it is asked for at each settlement.
+fn current() -> Option<NonNull<u8>> {
     let page = NonNull::new(PAGE.load(Ordering::Acquire))?;
-    (OWNER.load(Ordering::Relaxed) == sys::process_id()).then_some(page)
-}
-
-fn is_this_process() -> bool {
-    PROCESS.load(Ordering::Relaxed) == sys::process_id()
+    own::is_no_copy().then_some(page)
 }
 
 /// Makes the page, if the environment names a folder for it. At the process's beginning.
 pub(crate) fn begin(settings: &Settings, limit: Option<HardLimit>) {
-    PROCESS.store(sys::process_id(), Ordering::Relaxed);
     if let Some(limit) = limit {
         LIMIT.store(limit.bytes, Ordering::Relaxed);
         RESERVE.store(limit.reserve, Ordering::Relaxed);
@@ -154,9 +144,15 @@ fn make() {
     account
         .magic
         .store(u64::from_le_bytes(MAGIC), Ordering::Release);
-    OWNER.store(pid, Ordering::Relaxed);
     PAGE.store(page.as_ptr(), Ordering::Release);
     publish();
+}
+
+/// Makes it in a child that has none yet. By the process itself.
+pub(crate) fn make_if_awaited() {
+    if AWAITED.load(Ordering::Relaxed) && AWAITED.swap(false, Ordering::AcqRel) {
+        make();
+    }
 }
 
 fn put(page: NonNull<u8>, at: usize, text: &[u8]) {
@@ -193,24 +189,25 @@ pub(crate) fn leave_to_parent(follow: bool) {
         WRITER.force_open();
     }
     let had = PAGE.swap(null_mut(), Ordering::AcqRel);
-    if let Some(page) = NonNull::new(had) {
+    let page = NonNull::new(had).filter(|_| !confined::is_set());
+    if let Some(page) = page {
         // SAFETY: the mapping of this process, which nothing refers to any more.
         unsafe { sys::unmap(page, SIZE) };
     }
-    PROCESS.store(sys::process_id(), Ordering::Relaxed);
     let awaited = AWAITED.load(Ordering::Relaxed);
-    AWAITED.store(follow && (awaited || !had.is_null()), Ordering::Release);
+    // Of a confined one nothing is told: its page would take calls that its parent never made.
+    let told = follow && !confined::is_set() && (awaited || !had.is_null());
+    AWAITED.store(told, Ordering::Release);
     ENDING.store(false, Ordering::Relaxed);
     PEAK_ERROR.store(0, Ordering::Relaxed);
 }
 
 /// Writes the figures. After a thread has settled.
 pub(crate) fn publish() {
-    let awaited = AWAITED.load(Ordering::Relaxed) && is_this_process();
-    if awaited && AWAITED.swap(false, Ordering::AcqRel) {
-        make();
+    if AWAITED.load(Ordering::Relaxed) && own::is_this_process() {
+        make_if_awaited();
     }
-    let Some(page) = own() else { return };
+    let Some(page) = current() else { return };
     AGAIN.store(true, Ordering::Release);
     // Whoever writes meanwhile does so again.
     while AGAIN.load(Ordering::Acquire) {
@@ -252,7 +249,7 @@ pub(crate) fn store_role(index: usize, value: &RoleValue, len: usize) {
     if ENDING.load(Ordering::Relaxed) {
         return;
     }
-    if let Some(page) = own() {
+    if let Some(page) = current() {
         write_role(role(page, index), value);
         account(page).roles.store(len as u32, Ordering::Release);
     }
@@ -269,7 +266,7 @@ fn write_role(place: &Role, value: &RoleValue) {
 
 /// At an orderly end: exact figures, what the system says, and all threads.
 pub(crate) fn end() {
-    if !is_this_process() || raw::holds_a_lock() {
+    if !own::is_this_process() || raw::holds_a_lock() {
         return;
     }
     if AWAITED.load(Ordering::Relaxed) && !process::has_done_anything() {
@@ -282,7 +279,7 @@ pub(crate) fn end() {
         ledger().settle();
     }
     publish();
-    let Some(page) = own() else { return };
+    let Some(page) = current() else { return };
     let account = account(page);
     if let Some(table) = roles::all() {
         for (index, value) in table.entries().iter().enumerate() {
@@ -292,9 +289,12 @@ pub(crate) fn end() {
             .roles
             .store(table.entries().len() as u32, Ordering::Release);
     }
-    let (reserved, resident) = memory();
-    account.reserved.store(reserved, Ordering::Relaxed);
-    account.resident.store(resident, Ordering::Relaxed);
+    // Of a confined one the launcher has what it saw last.
+    if !confined::is_set() {
+        let (reserved, resident) = memory();
+        account.reserved.store(reserved, Ordering::Relaxed);
+        account.resident.store(resident, Ordering::Relaxed);
+    }
     account.state.store(state::ENDED, Ordering::Release);
 }
 

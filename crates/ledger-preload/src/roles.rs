@@ -1,6 +1,6 @@
 //! What threads allocated and freed, by role: a thread's name with its numbers folded.
 
-use crate::page;
+use crate::{confined, own, page};
 use core::sync::atomic::{AtomicBool, Ordering};
 use homefree_ledger::{ThreadFlow, ledger};
 use homefree_thread::{Lock, LockGuard, fold_role, sys};
@@ -77,10 +77,29 @@ impl Table {
     }
 }
 
+/// The role of threads whose names may not be asked for.
+const UNKNOWN: &[u8] = b"(unknown)";
+
+/// The calling thread's name.
+fn own_name(out: &mut [u8; 16]) -> usize {
+    if confined::is_set() {
+        return unknown(out);
+    }
+    sys::thread_name(out)
+}
+
+fn unknown(out: &mut [u8; 16]) -> usize {
+    out[..UNKNOWN.len()].copy_from_slice(UNKNOWN);
+    UNKNOWN.len()
+}
+
 /// A thread has ended; on that thread.
 pub(crate) fn thread_ended(flow: ThreadFlow) {
+    if !own::is_no_copy() {
+        return;
+    }
     let mut name = [0; 16];
-    let len = sys::thread_name(&mut name);
+    let len = own_name(&mut name);
     let Some(mut ended) = lock_soon(&ENDED) else {
         return;
     };
@@ -109,6 +128,9 @@ pub(crate) fn all() -> Option<Table> {
 
 /// A living thread's name.
 fn name_of(tid: u32, out: &mut [u8; 16]) -> usize {
+    if confined::is_set() {
+        return unknown(out);
+    }
     let mut path = page::Path::new();
     path.push(b"/proc/self/task/");
     path.push_number(u64::from(tid), 10);
@@ -125,7 +147,7 @@ pub(crate) fn begin_anew() {
     ledger().for_each_thread(|flow| {
         if flow.tid != 0 {
             let mut name = [0; 16];
-            let len = sys::thread_name(&mut name);
+            let len = own_name(&mut name);
             let less = |bytes: u64| bytes.wrapping_neg();
             table.add(&name[..len], 0, less(flow.allocated), less(flow.freed));
         }
