@@ -29,7 +29,6 @@ fn a_stderr_that_cannot_be_written_to_costs_neither_status_nor_program() {
         &["run", "--ledger", "--json"],
         &["run", "--ledger", "--every", "20ms"],
         &["run", "--ledger", "--prometheus", "/no/such/folder/page"],
-        &["run", "--ledger", "-o", "/no/such/folder/account"],
         &["record"],
     ] {
         // The reader is gone; no room; closed.
@@ -41,6 +40,30 @@ fn a_stderr_that_cannot_be_written_to_costs_neither_status_nor_program() {
             assert!(dir.path().join("done").exists(), "{options:?} {stderr}");
         }
     }
+}
+
+#[test]
+fn an_account_that_could_not_be_written_is_refused_before_anything_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for place in ["/no/such/folder/account", "."] {
+        let ran = Run::new(homefree())
+            .args(["run", "--ledger", "-o", place, "--", "touch", "done"])
+            .dir(dir.path())
+            .run();
+        assert_eq!(ran.code(), 2, "{}", ran.err());
+        assert!(ran.err().contains("nothing was run"), "{}", ran.err());
+        assert!(!dir.path().join("done").exists());
+    }
+}
+
+#[test]
+fn a_short_program_that_becomes_one_without_the_library_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ran = Run::new(homefree())
+        .args(["run", "--ledger", "--", "env", "-i", "/bin/true"])
+        .dir(dir.path())
+        .run();
+    assert_eq!(ran.code(), 3, "{}", ran.err());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::size;
 use clap::{Args, ValueEnum};
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Run a program and keep the account of its memory: every byte of its C and C++ heap
@@ -130,6 +130,9 @@ impl Run {
         if let Some(path) = &self.prometheus {
             run::check_place(path)?;
         }
+        if let Some(path) = &self.output {
+            try_writing(path)?;
+        }
         let name = &self.command[0];
         let program = examine(name)?;
         for note in &program.notes {
@@ -177,9 +180,11 @@ impl Run {
             false => run::text(report),
         };
         match &self.output {
-            Some(path) => std::fs::write(path, text).map_err(|error| {
+            Some(path) => std::fs::write(path, &text).map_err(|error| {
+                // It is all that is left of the run.
+                crate::say::text(&text);
                 let what = format!("cannot write {}: {error}", path.display());
-                Failure::new(status::FAILED, what)
+                Failure::new(status::FAILED, what).why("the account is above instead")
             }),
             None => {
                 if !self.quiet {
@@ -188,6 +193,33 @@ impl Run {
                 Ok(())
             }
         }
+    }
+}
+
+/// Whether an account can be written there, before anything runs.
+fn try_writing(path: &Path) -> Result<(), Failure> {
+    let existed = path.exists();
+    // A fifo would wait for its reader here.
+    if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        return Ok(());
+    }
+    let tried = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path);
+    match tried {
+        Ok(_) => {
+            if !existed {
+                let _ = std::fs::remove_file(path);
+            }
+            Ok(())
+        }
+        Err(error) => Err(Failure::new(
+            status::USAGE,
+            format!("cannot write the account to {}", path.display()),
+        )
+        .why(error.to_string())
+        .advice("name a file in a folder that is there and writable; nothing was run")),
     }
 }
 
