@@ -53,6 +53,7 @@ extern "C" fn before(number: c_long, operation: usize, _: usize, filter: usize) 
         if own::is_this_process() {
             page::make_if_awaited();
             CONFINED.store(true, Ordering::Relaxed);
+            homefree_ledger::raw::confine();
         }
     });
 }

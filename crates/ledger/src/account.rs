@@ -7,7 +7,7 @@ use crate::shared::{SHARED, Sums};
 use crate::{limit, margin};
 use core::cell::Cell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use homefree_thread::counter::{self, CounterSlot};
 use homefree_thread::sys;
 
@@ -63,6 +63,21 @@ unsafe impl Pooled for Account {
     }
 }
 
+/// Threads are not to be asked for their ids any more.
+static CONFINED: AtomicBool = AtomicBool::new(false);
+
+/// See [`crate::raw::confine`].
+pub(crate) fn confine() {
+    CONFINED.store(true, Ordering::Relaxed);
+}
+
+fn thread_id() -> u32 {
+    if CONFINED.load(Ordering::Relaxed) {
+        return 0;
+    }
+    sys::thread_id()
+}
+
 /// A word of a slot, as an atomic.
 fn word(cell: &Cell<i64>) -> &AtomicI64 {
     // SAFETY: same size and alignment; others only read it, atomically. The thread's own adds are single
@@ -98,7 +113,7 @@ impl Account {
             self.turn.load(Ordering::Relaxed).wrapping_add(1) & !1,
             Ordering::Relaxed,
         );
-        self.tid.store(sys::thread_id(), Ordering::Relaxed);
+        self.tid.store(thread_id(), Ordering::Relaxed);
         for place in [&self.allocated, &self.freed] {
             place.store(0, Ordering::Relaxed);
         }
@@ -319,7 +334,7 @@ impl Account {
 
     /// In fork's child: its thread goes on there.
     pub(crate) fn go_on_in_child(&self) {
-        self.tid.store(sys::thread_id(), Ordering::Relaxed);
+        self.tid.store(thread_id(), Ordering::Relaxed);
         self.life.begin();
     }
 

@@ -168,6 +168,11 @@ pub mod raw {
         crate::registry::never_unloaded();
     }
 
+    /// The process confines itself: from now on no thread is asked for its id, which then is told as 0.
+    pub fn confine() {
+        crate::account::confine();
+    }
+
     /// Whether the calling thread has a lock of the ledger's: this is a signal's handler then, and it must not read
     /// exactly.
     pub fn holds_a_lock() -> bool {
