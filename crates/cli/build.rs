@@ -19,7 +19,7 @@ struct Library {
     ready: &'static str,
 }
 
-const LIBRARIES: [Library; 2] = [
+const LIBRARIES: [Library; 3] = [
     Library {
         package: "homefree-preload",
         file: "libhomefree.so",
@@ -32,10 +32,18 @@ const LIBRARIES: [Library; 2] = [
         name: "LEDGER",
         ready: "HOMEFREE_LEDGER_LIBRARY",
     },
+    Library {
+        package: "homefree-alloc-preload",
+        file: "libhomefree_alloc.so",
+        name: "ALLOCATOR",
+        ready: "HOMEFREE_ALLOC_LIBRARY",
+    },
 ];
 
 /// The crates that the libraries are made of, beside the workspace's own files.
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 9] = [
+    "alloc",
+    "alloc-preload",
     "ledger",
     "ledger-preload",
     "next",

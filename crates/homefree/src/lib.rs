@@ -17,6 +17,18 @@
 //! }
 //! ```
 //!
+//! # [`Alloc`]: memory that goes home
+//!
+//! **For:** programs whose threads free each other's memory. `docs/allocator.md` says how it is built.
+//!
+//! ```no_run
+//! #[global_allocator]
+//! static ALLOCATOR: homefree::Alloc = homefree::Alloc::new();
+//! # fn main() {}
+//! ```
+//!
+//! `Accounted<Alloc>` counts what it serves.
+//!
 //! # [`Recorded`]: which memory threads free for each other
 //!
 //! **For:** programs in which `homefree record` can see nothing, because they are linked statically or
@@ -39,6 +51,7 @@
 // Named so that a report can tell its frames by the file's name alone.
 mod homefree_recorded;
 
+pub use homefree_alloc::Alloc;
 /// Exact byte accounting around any allocator.
 pub use homefree_ledger as ledger;
 pub use homefree_ledger::Accounted;

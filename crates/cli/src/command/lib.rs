@@ -16,6 +16,9 @@ pub struct Lib {
     /// The library that counts bytes (`homefree run --ledger`) instead
     #[arg(long)]
     ledger: bool,
+    /// The allocator (`homefree run`) instead
+    #[arg(long, conflicts_with = "ledger")]
+    alloc: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -40,9 +43,10 @@ Exit status:
 impl Lib {
     /// Prints the path.
     pub fn run(self) -> Result<u8, Failure> {
-        let which = match self.ledger {
-            true => &library::LEDGER,
-            false => &library::RECORDER,
+        let which = match (self.ledger, self.alloc) {
+            (true, _) => &library::LEDGER,
+            (_, true) => &library::ALLOCATOR,
+            _ => &library::RECORDER,
         };
         let path = library::unpack(which)?;
         let mut line = path.as_os_str().as_bytes().to_vec();

@@ -1,7 +1,7 @@
 //! `homefree record`.
 
 use crate::failure::{Failure, status};
-use crate::launch::{self, Watch};
+use crate::launch::{self, Nobody};
 use crate::program::{self, Program};
 use crate::record::{Output, Session, Variables, summary, unrecorded};
 use crate::say::say;
@@ -10,7 +10,6 @@ use clap::{Args, ValueEnum};
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Run a program and record which memory its threads free for each other
 ///
@@ -154,18 +153,6 @@ fn unharmed(program: &Program, args: &[OsString], reason: &str) -> Result<u8, Fa
     say!("{said}");
     let ending = launch::run(&program.path, args, &[], &mut Nobody)?;
     Ok(ending.status())
-}
-
-/// Looks at nothing.
-struct Nobody;
-
-impl Watch for Nobody {
-    fn interval(&self) -> Duration {
-        Duration::from_secs(3600)
-    }
-    fn tick(&mut self, _: u32) {}
-    fn pause(&mut self) {}
-    fn ended(&mut self, _: u32) {}
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! `homefree run`.
 
 use crate::failure::{Failure, status};
+use crate::launch::{self, Nobody};
+use crate::library;
 use crate::program::{self, Program};
 use crate::run::{self, Outputs, Session, Settings};
 use crate::say::say;
@@ -11,20 +13,29 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Run a program and keep the account of its memory: every byte of its C and C++ heap
+/// Run a program on Homefree's allocator, or with --ledger keep the account of its memory
 ///
-/// The program runs with its own terminal, signals and exit status, unchanged; nothing needs rebuilding. At its
-/// end the account is shown: what it allocated, freed, held and held at most, in usable bytes (as
+/// The program runs with its own terminal, signals and exit status, unchanged; nothing needs rebuilding. Without
+/// options its memory comes from Homefree's thread-caching allocator, and what one thread frees for another goes home
+/// in batches.
+///
+/// With --ledger it keeps the allocator it has, and every byte of its C and C++ heap is counted. At its end the account
+/// is shown: what it allocated, freed, held and held at most, in usable bytes (as
 /// malloc_usable_size says them; requested bytes are not known when a block is freed), next to what it had reserved
 /// and resident. Counting costs some 20 instructions for each block. It may be killed; the account is then a little
 /// less exact, and says how much.
 #[derive(Debug, Args)]
-#[command(override_usage = "homefree run --ledger [OPTIONS] -- CMD [ARGS]...")]
+#[command(
+    override_usage = "homefree run [--stats] -- CMD [ARGS]...\n       homefree run --ledger [OPTIONS] -- CMD [ARGS]..."
+)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{STATUS}"))]
 pub struct Run {
-    /// Keep the account. The only thing that `run` can do as yet, and so required
+    /// Keep the account of the allocator that the program has
     #[arg(long)]
     ledger: bool,
+    /// Without --ledger: the allocator says at the end what it holds, and how often threads left their caches
+    #[arg(long, conflicts_with = "ledger")]
+    stats: bool,
     /// Say what is held so often while the program runs, a line on stderr: 5s, 500ms, 1m
     #[arg(long, value_name = "TIME", value_parser = time, requires = "ledger")]
     every: Option<Duration>,
@@ -70,6 +81,8 @@ enum Children {
 
 const EXAMPLES: &str = "\
 Examples:
+  homefree run -- ./server --port 8080
+  homefree run --stats -- ./server --port 8080
   homefree run --ledger -- ./server --port 8080
   homefree run --ledger --every 5s -- python3 crawl.py
   homefree run --ledger --prometheus /var/lib/node_exporter/server.prom -- ./server
@@ -123,9 +136,7 @@ impl Run {
     /// Runs the program and returns its exit status.
     pub fn run(self) -> Result<u8, Failure> {
         if !self.ledger {
-            return Err(Failure::new(status::USAGE, "run needs --ledger")
-                .why("to keep the account of a program's memory is all that run can do as yet; nothing was run")
-                .advice(format!("homefree run --ledger -- {}", self.command[0].display())));
+            return self.allocate();
         }
         if let Some(path) = &self.prometheus {
             run::check_place(path)?;
@@ -159,6 +170,36 @@ impl Run {
                 Ok(status)
             }
         }
+    }
+
+    /// Runs the program on the allocator.
+    fn allocate(&self) -> Result<u8, Failure> {
+        let program = examine(&self.command[0]).map_err(|mut failure| {
+            for part in [&mut failure.what, &mut failure.why, &mut failure.advice] {
+                *part = part
+                    .replace("not counted", "not run on the allocator")
+                    .replace(
+                        "can count by itself: `homefree_ledger::Accounted`",
+                        "can bring it: `homefree::Alloc`",
+                    );
+            }
+            failure
+        })?;
+        let library = library::unpack(&library::ALLOCATOR)?;
+        let others = env::var_os("LD_PRELOAD");
+        let environment = [
+            (
+                "LD_PRELOAD",
+                Some(library::preload_value(&library, others.as_deref())),
+            ),
+            ("HOMEFREE_STATS", self.stats.then(|| "1".into())),
+        ];
+        let environment: Vec<_> = environment
+            .into_iter()
+            .filter(|(_, v)| v.is_some())
+            .collect();
+        let ending = launch::run(&program.path, &self.command, &environment, &mut Nobody)?;
+        Ok(ending.status())
     }
 
     fn settings(&self) -> Settings {

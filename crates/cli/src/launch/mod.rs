@@ -47,6 +47,18 @@ pub trait Watch {
     fn ended(&mut self, program: u32);
 }
 
+/// Looks at nothing.
+pub struct Nobody;
+
+impl Watch for Nobody {
+    fn interval(&self) -> Duration {
+        Duration::from_secs(3600)
+    }
+    fn tick(&mut self, _: u32) {}
+    fn pause(&mut self) {}
+    fn ended(&mut self, _: u32) {}
+}
+
 /// Starts `path` with `args` (the first is its name for itself) and `environment` changes, and waits
 /// until it has ended.
 ///

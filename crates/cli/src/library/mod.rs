@@ -47,6 +47,8 @@ carried! {
     RECORDER = "libhomefree.so";
     /// Counts bytes: `homefree run --ledger`.
     LEDGER = "libhomefree_ledger.so";
+    /// Allocates: `homefree run`.
+    ALLOCATOR = "libhomefree_alloc.so";
 }
 
 /// Why a place does not serve.
