@@ -71,7 +71,11 @@ fn failures_that_cannot_be_said_have_their_status_all_the_same() {
     let dir = tempfile::tempdir().expect("a directory");
     for (args, status) in [
         (&["run", "--ledger", "--", "/no/such/program"][..], "127\n"),
-        (&["run", "--", "true"], "2\n"),
+        (&["run", "--", "/no/such/program"], "127\n"),
+        (
+            &["run", "--ledger", "--hard-limit", "0", "--", "true"],
+            "2\n",
+        ),
         (&["record", "--", "/no/such/program"], "127\n"),
         (&["report", "/no/such/profile.hfp"], "1\n"),
     ] {

@@ -330,11 +330,11 @@ mod tests {
     }
 
     #[test]
-    fn without_the_ledger_there_is_nothing_to_do() {
-        let failure = parse("homefree run -- prog").unwrap().run().unwrap_err();
-        assert_eq!(failure.status, status::USAGE);
-        assert!(failure.advice.contains("run --ledger -- prog"));
+    fn the_ledgers_options_go_with_it_and_the_allocators_without() {
+        assert!(!parse("homefree run -- prog").unwrap().ledger);
+        assert!(parse("homefree run --stats -- prog").unwrap().stats);
         assert!(parse("homefree run --every 5s -- prog").is_err());
+        assert!(parse("homefree run --ledger --stats -- prog").is_err());
     }
 
     #[test]
