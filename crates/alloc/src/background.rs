@@ -125,9 +125,9 @@ extern "C" fn run() -> ! {
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod thread {
     use super::*;
-    use crate::source::raw::syscall;
     use core::arch::asm;
     use core::cell::UnsafeCell;
+    use homefree_thread::sys::syscall;
 
     #[repr(align(4096))]
     struct Stack(UnsafeCell<[u8; 32 << 10]>);

@@ -7,9 +7,9 @@
 
 use crate::heap::Heap;
 use crate::page::{Block, Page};
-use crate::source::raw::syscall;
 use crate::{background, heap, registry};
 use core::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
+use homefree_thread::sys::syscall;
 use homefree_thread::{Lock, sys};
 
 /// Held while rings are taken.

@@ -162,42 +162,7 @@ mod x86_64 {
         }
     }
 
-    macro_rules! descriptor {
-        ($($vector:tt)*) => {
-            /// Offset of the slot from the thread pointer, by a TLS descriptor.
-            #[inline(always)]
-            fn offset() -> usize {
-                let offset: usize;
-                // SAFETY: the call sequence of the x86-64 TLS descriptor ABI: `rax` returns the offset,
-                // other general registers are kept. No `nostack`: the call pushes, and the loader's slow
-                // path wants the stack aligned. glibc before 2.40 may use vector registers there.
-                unsafe {
-                    asm!(
-                        "lea rax, [rip + homefree_alloc_slot_v1@TLSDESC]",
-                        "call qword ptr [rax + homefree_alloc_slot_v1@TLSCALL]",
-                        out("rax") offset,
-                        $(out($vector) _,)*
-                        out("k0") _, out("k1") _, out("k2") _, out("k3") _,
-                        out("k4") _, out("k5") _, out("k6") _, out("k7") _,
-                    );
-                }
-                offset
-            }
-        };
-    }
-
-    #[cfg(not(target_feature = "avx512f"))]
-    descriptor! {
-        "xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7"
-        "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13" "xmm14" "xmm15"
-    }
-    #[cfg(target_feature = "avx512f")]
-    descriptor! {
-        "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7"
-        "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15"
-        "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23"
-        "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29" "zmm30" "zmm31"
-    }
+    homefree_thread::tls_descriptor!(offset, "homefree_alloc_slot_v1");
 
     impl Access for Descriptor {
         #[inline(always)]

@@ -3,16 +3,6 @@
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use homefree_thread::sys;
 
-#[cfg_attr(
-    all(target_arch = "x86_64", target_os = "linux"),
-    path = "syscall_x86_64.rs"
-)]
-#[cfg_attr(
-    not(all(target_arch = "x86_64", target_os = "linux")),
-    path = "syscall_other.rs"
-)]
-pub(crate) mod raw;
-
 /// The calls that give memory and take it back. All sizes and addresses are multiples of 4096 bytes.
 /// Nothing here touches `errno`.
 pub trait Source: Sync {
@@ -59,7 +49,7 @@ fn ok(result: isize) -> Option<usize> {
 fn mmap(at: usize, len: usize, protection: usize, flags: i32) -> Option<usize> {
     let args = [at, len, protection, flags as usize, usize::MAX, 0];
     // SAFETY: a fresh mapping: the flags passed here never replace one that is not the caller's.
-    ok(unsafe { raw::syscall(libc::SYS_mmap, args) })
+    ok(unsafe { sys::syscall(libc::SYS_mmap, args) })
 }
 
 impl Source for System {
@@ -97,7 +87,7 @@ impl Source for System {
     unsafe fn commit(&self, at: usize, len: usize) -> bool {
         let args = [at, len, READ_WRITE, 0, 0, 0];
         // SAFETY: the caller's promise.
-        let done = ok(unsafe { raw::syscall(libc::SYS_mprotect, args) }).is_some();
+        let done = ok(unsafe { sys::syscall(libc::SYS_mprotect, args) }).is_some();
         if let (true, Some(at)) = (done, core::ptr::NonNull::new(at as *mut u8)) {
             // SAFETY: the caller's promise.
             unsafe { sys::small_pages(at, len) };
@@ -107,19 +97,19 @@ impl Source for System {
 
     unsafe fn unmap(&self, at: usize, len: usize) {
         // SAFETY: the caller's promise.
-        let _ = unsafe { raw::syscall(libc::SYS_munmap, [at, len, 0, 0, 0, 0]) };
+        let _ = unsafe { sys::syscall(libc::SYS_munmap, [at, len, 0, 0, 0, 0]) };
     }
 
     unsafe fn remap(&self, at: usize, old: usize, new: usize, may_move: bool) -> Option<usize> {
         let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
         // SAFETY: the caller's promise.
-        ok(unsafe { raw::syscall(libc::SYS_mremap, [at, old, new, flags as usize, 0, 0]) })
+        ok(unsafe { sys::syscall(libc::SYS_mremap, [at, old, new, flags as usize, 0, 0]) })
     }
 
     unsafe fn purge(&self, at: usize, len: usize) -> bool {
         let args = [at, len, libc::MADV_DONTNEED as usize, 0, 0, 0];
         // SAFETY: the caller's promise.
-        ok(unsafe { raw::syscall(libc::SYS_madvise, args) }).is_some()
+        ok(unsafe { sys::syscall(libc::SYS_madvise, args) }).is_some()
     }
 }
 

@@ -224,43 +224,7 @@ mod imp {
         }
     }
 
-    macro_rules! descriptor {
-        ($($vector:tt)*) => {
-            /// The slot's distance from the thread pointer on this thread, by a TLS descriptor.
-            #[inline]
-            fn descriptor() -> usize {
-                let distance: usize;
-                // SAFETY: the call sequence of the x86-64 TLS descriptor ABI: `rax` returns the offset from
-                // the thread pointer, other general registers are kept. The call pushes below the stack
-                // pointer and the loader's slow path wants it aligned, hence no `nostack`; glibc before
-                // 2.40 may use vector registers there, hence the clobbers.
-                unsafe {
-                    asm!(
-                        "lea rax, [rip + homefree_counter_v1@TLSDESC]",
-                        "call qword ptr [rax + homefree_counter_v1@TLSCALL]",
-                        out("rax") distance,
-                        $(out($vector) _,)*
-                        out("k0") _, out("k1") _, out("k2") _, out("k3") _,
-                        out("k4") _, out("k5") _, out("k6") _, out("k7") _,
-                    );
-                }
-                distance
-            }
-        };
-    }
-
-    #[cfg(not(target_feature = "avx512f"))]
-    descriptor! {
-        "xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7"
-        "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13" "xmm14" "xmm15"
-    }
-    #[cfg(target_feature = "avx512f")]
-    descriptor! {
-        "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7"
-        "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15"
-        "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23"
-        "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29" "zmm30" "zmm31"
-    }
+    crate::tls_descriptor!(descriptor, "homefree_counter_v1");
 
     /// Where the linker left a descriptor: its address, which is positive. Where it knew the distance, as in
     /// an executable, it has put that in place of the address: it is negative on x86-64.

@@ -8,6 +8,7 @@
 //!   `dlopen`, in other thread-locals' destructors and after ours has run. On x86-64 it is reached by
 //!   the initial-exec model or by a TLS descriptor, as the artifact needs; elsewhere by `thread_local!`.
 //! * [`counter`]: the ledger's slot in the same manner, with the one add and one branch that it is for.
+//! * [`tls_descriptor!`]: the look-up behind both, for whoever has a block of his own.
 //! * [`ExitHook`]: a pthread key that re-arms itself, so that it runs as late as keys can.
 //! * [`on_fork`], [`on_fork_child`]: the sides of `fork`.
 //! * [`ThreadTable`]: ids that are never used twice, with one word each.
@@ -33,6 +34,7 @@ mod role;
 pub mod slot;
 pub mod sys;
 mod table;
+mod tls;
 
 pub use exit::{ExitHook, ROUNDS, on_fork, on_fork_child};
 pub use lock::{Lock, LockGuard};

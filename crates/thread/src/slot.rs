@@ -96,43 +96,21 @@ mod x86_64 {
         slot
     }
 
-    macro_rules! descriptor {
-        ($($vector:tt)*) => {
-            /// The slot by a TLS descriptor.
-            #[inline(always)]
-            pub fn descriptor() -> *const Slot {
-                let slot: *const Slot;
-                // SAFETY: the call sequence of the x86-64 TLS descriptor ABI: `rax` returns the offset from
-                // the thread pointer, other general registers are kept. The call pushes below the stack
-                // pointer and the loader's slow path wants it aligned, hence no `nostack`; glibc before
-                // 2.40 may use vector registers there, hence the clobbers.
-                unsafe {
-                    asm!(
-                        "lea rax, [rip + homefree_slot_v1@TLSDESC]",
-                        "call qword ptr [rax + homefree_slot_v1@TLSCALL]",
-                        "add rax, qword ptr fs:[0]",
-                        out("rax") slot,
-                        $(out($vector) _,)*
-                        out("k0") _, out("k1") _, out("k2") _, out("k3") _,
-                        out("k4") _, out("k5") _, out("k6") _, out("k7") _,
-                    );
-                }
-                slot
-            }
-        };
-    }
+    crate::tls_descriptor!(distance, "homefree_slot_v1");
 
-    #[cfg(not(target_feature = "avx512f"))]
-    descriptor! {
-        "xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7"
-        "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13" "xmm14" "xmm15"
-    }
-    #[cfg(target_feature = "avx512f")]
-    descriptor! {
-        "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7"
-        "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15"
-        "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23"
-        "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29" "zmm30" "zmm31"
+    /// The slot by a TLS descriptor.
+    #[inline(always)]
+    pub fn descriptor() -> *const Slot {
+        let thread: usize;
+        // SAFETY: the thread pointer's first word is its own address.
+        unsafe {
+            asm!(
+                "mov {thread}, qword ptr fs:[0]",
+                thread = out(reg) thread,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        thread.wrapping_add(distance()) as *const Slot
     }
 }
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

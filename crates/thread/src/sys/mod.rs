@@ -7,7 +7,7 @@ mod raw;
 use core::ffi::CStr;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
-use raw::syscall;
+pub use raw::syscall;
 
 /// A failed call's error number (`libc::ENOSPC` …), positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
