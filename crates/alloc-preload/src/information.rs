@@ -151,18 +151,9 @@ pub unsafe extern "C" fn malloc_info(options: c_int, to: *mut libc::FILE) -> c_i
     0
 }
 
-/// Whether an environment variable is set to something but `0`.
-fn is_set(name: &CStr) -> bool {
-    // SAFETY: a NUL-terminated name; the result is null or a NUL-terminated string.
-    unsafe {
-        let value: *const c_char = libc::getenv(name.as_ptr());
-        !value.is_null() && !matches!(CStr::from_ptr(value).to_bytes(), b"" | b"0")
-    }
-}
-
 /// At the process's orderly end: the same as `malloc_stats`, where asked for.
 extern "C" fn end() {
-    if is_set(c"HOMEFREE_STATS") {
+    if homefree_thread::environment::is_on(b"HOMEFREE_STATS") {
         malloc_stats();
     }
 }

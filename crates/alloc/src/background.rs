@@ -8,9 +8,8 @@
 
 use crate::purge;
 use crate::registry::ATTACHED;
-use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering::*};
-use homefree_thread::sys;
+use homefree_thread::{environment, sys};
 
 const NOT_ASKED: u32 = 0;
 const IDLE: u32 = 1;
@@ -57,7 +56,7 @@ pub(crate) fn forget() {
 #[cold]
 fn start() {
     if STATE.load(Relaxed) == NOT_ASKED {
-        let may = !is_refused(c"HOMEFREE_BACKGROUND") && !is_filtered();
+        let may = environment::variable(b"HOMEFREE_BACKGROUND") != Some(b"0") && !is_filtered();
         let _ = STATE.compare_exchange(NOT_ASKED, if may { IDLE } else { NEVER }, AcqRel, Relaxed);
     }
     // The last one may still stand on the stack.
@@ -70,15 +69,6 @@ fn start() {
     }
     if !thread::spawn(run, &THREAD) {
         STATE.store(NEVER, Relaxed);
-    }
-}
-
-/// Whether a variable says `0`. (`getenv` neither allocates nor locks.)
-fn is_refused(name: &CStr) -> bool {
-    // SAFETY: a NUL-terminated name; the result is null or a NUL-terminated string.
-    unsafe {
-        let value = libc::getenv(name.as_ptr());
-        !value.is_null() && CStr::from_ptr(value).to_bytes() == b"0"
     }
 }
 

@@ -11,11 +11,10 @@ use crate::page::{NOT_ASKED, Page, kind};
 use crate::region::find;
 use crate::slot::EMPTY;
 use crate::{huge, life, malloc};
-use core::ffi::c_char;
 use core::fmt::{self, Write};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
-use homefree_thread::{Lock, sys};
+use homefree_thread::{Lock, environment, sys};
 
 /// Behind the program's bytes.
 const AFTER: u8 = 0xc5;
@@ -53,18 +52,11 @@ pub(crate) fn is_on() -> bool {
 
 #[cold]
 fn decide() -> bool {
-    unsafe extern "C" {
-        static environ: *const *const c_char;
-    }
-    // SAFETY: libc's own variable; before it is set, nothing can be known.
-    if unsafe { environ }.is_null() {
+    // Before it is set up, nothing can be known.
+    if !environment::is_ready() {
         return false;
     }
-    // SAFETY: a NUL-terminated name; the result is null or a NUL-terminated string.
-    let on = unsafe {
-        let value = libc::getenv(c"HOMEFREE_CHECK".as_ptr());
-        !value.is_null() && *value != 0 && *value != b'0' as c_char
-    };
+    let on = environment::is_on(b"HOMEFREE_CHECK");
     let random = sys::random() as usize | 1;
     let _ = SECRET.compare_exchange(0, random, Relaxed, Relaxed);
     STATE.store(if on { ON } else { OFF }, Release);

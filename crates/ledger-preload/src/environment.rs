@@ -1,6 +1,6 @@
 //! What the environment asks for. Every variable is optional; a bad value counts as none.
 
-use core::ffi::{CStr, c_char};
+use homefree_thread::environment::{number, variable as var};
 use homefree_thread::sys;
 
 /// Settings of this process, as its environment has them at the start.
@@ -14,40 +14,6 @@ pub(crate) struct Settings {
     pub(crate) limit: Option<u64>,
     /// Children publish too.
     pub(crate) follow: bool,
-}
-
-unsafe extern "C" {
-    static environ: *const *const c_char;
-}
-
-/// A variable's value, straight from the environment block.
-fn var(name: &[u8]) -> Option<&'static [u8]> {
-    // SAFETY: libc's own pointer; null until it is set up.
-    let mut entry = unsafe { environ };
-    if entry.is_null() {
-        return None;
-    }
-    loop {
-        // SAFETY: the block is an array of pointers that ends with null.
-        let text = unsafe { *entry };
-        if text.is_null() {
-            return None;
-        }
-        // SAFETY: its entries are NUL-terminated strings.
-        let text = unsafe { CStr::from_ptr(text) }.to_bytes();
-        let value = text
-            .strip_prefix(name)
-            .and_then(|rest| rest.strip_prefix(b"="));
-        if value.is_some() {
-            return value;
-        }
-        // SAFETY: not past the null, checked above.
-        entry = unsafe { entry.add(1) };
-    }
-}
-
-fn number(name: &[u8], radix: u32) -> Option<u64> {
-    u64::from_str_radix(core::str::from_utf8(var(name)?).ok()?, radix).ok()
 }
 
 /// Reads them.

@@ -1,6 +1,7 @@
 //! What the environment asks for. Every variable is optional; a bad value counts as none.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::CStr;
+use homefree_thread::environment::variable as var;
 use homefree_thread::sys;
 use homefree_wire::stacks;
 
@@ -23,43 +24,6 @@ pub(crate) struct Config {
     pub follow: bool,
     output: Option<&'static [u8]>,
     dir: Option<&'static [u8]>,
-}
-
-unsafe extern "C" {
-    static environ: *const *const c_char;
-}
-
-/// A variable's value, straight from the environment block.
-fn var(name: &[u8]) -> Option<&'static [u8]> {
-    // SAFETY: libc's own pointer; null until it is set up.
-    let mut entry = unsafe { environ };
-    if entry.is_null() {
-        return None;
-    }
-    loop {
-        // SAFETY: the block is an array of pointers that ends with null.
-        let text = unsafe { *entry };
-        if text.is_null() {
-            return None;
-        }
-        // SAFETY: its entries are NUL-terminated strings. (A program may change them later; by then
-        // what is needed has been read.)
-        let text = unsafe { CStr::from_ptr(text) }.to_bytes();
-        if let Some(value) = text
-            .strip_prefix(name)
-            .and_then(|rest| rest.strip_prefix(b"="))
-        {
-            return Some(value);
-        }
-        // SAFETY: not past the null, checked above.
-        entry = unsafe { entry.add(1) };
-    }
-}
-
-/// Whether libc has set the environment up.
-pub(crate) fn ready() -> bool {
-    // SAFETY: libc's own pointer.
-    !unsafe { environ }.is_null()
 }
 
 fn number(text: &[u8], radix: u32) -> Option<u64> {

@@ -117,7 +117,7 @@ pub(crate) fn keep_errno<T>(f: impl FnOnce() -> T) -> T {
 #[inline(never)]
 fn start() -> bool {
     // Too early for the environment: later events try again.
-    if !crate::config::ready() {
+    if !homefree_thread::environment::is_ready() {
         return false;
     }
     if STATE

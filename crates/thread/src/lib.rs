@@ -14,6 +14,7 @@
 //! * [`ThreadTable`]: ids that are never used twice, with one word each.
 //! * [`fold_role`]: `rpc-worker-17` → `rpc-worker-*`.
 //! * [`Lock`]: for slow paths; never allocates, can be forced open in fork's child.
+//! * [`environment`]: variables, before and without the C library's functions for them.
 //! * [`sys`]: the system calls, which leave `errno` alone.
 //!
 //! No `std`, no allocation, no panic.
@@ -28,6 +29,7 @@
 extern crate std;
 
 pub mod counter;
+pub mod environment;
 mod exit;
 mod lock;
 mod role;
