@@ -1,6 +1,6 @@
 //! What malloc tells and takes advice on.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::c_int;
 use core::fmt::Write;
 use heart::{Statistics, statistics};
 

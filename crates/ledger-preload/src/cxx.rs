@@ -14,42 +14,10 @@
 use crate::next::{self, NEXT, Ptr};
 use crate::{careful, hot};
 use core::arch::naked_asm;
-use core::ffi::{CStr, c_void};
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use homefree_next::operators::{self, FIRST_ALIGNED, INSTEAD, NAMES, OPERATORS};
 use homefree_next::{find, find_for_module, same_module};
-
-const OPERATORS: usize = 20;
-/// Forms of `new` from here on take an alignment.
-const FIRST_ALIGNED: usize = 4;
-
-/// Mangled names; `new` first, then `delete`.
-const NAMES: [&CStr; OPERATORS] = [
-    c"_Znwm",
-    c"_Znam",
-    c"_ZnwmRKSt9nothrow_t",
-    c"_ZnamRKSt9nothrow_t",
-    c"_ZnwmSt11align_val_t",
-    c"_ZnamSt11align_val_t",
-    c"_ZnwmSt11align_val_tRKSt9nothrow_t",
-    c"_ZnamSt11align_val_tRKSt9nothrow_t",
-    c"_ZdlPv",
-    c"_ZdaPv",
-    c"_ZdlPvRKSt9nothrow_t",
-    c"_ZdaPvRKSt9nothrow_t",
-    c"_ZdlPvm",
-    c"_ZdaPvm",
-    c"_ZdlPvSt11align_val_t",
-    c"_ZdaPvSt11align_val_t",
-    c"_ZdlPvSt11align_val_tRKSt9nothrow_t",
-    c"_ZdaPvSt11align_val_tRKSt9nothrow_t",
-    c"_ZdlPvmSt11align_val_t",
-    c"_ZdaPvmSt11align_val_t",
-];
-
-/// Where a form that is missing behind us goes: to the one that the standard's own form of it calls.
-const INSTEAD: [usize; OPERATORS] = [
-    0, 0, 0, 1, 4, 4, 4, 5, 8, 8, 8, 9, 8, 9, 14, 14, 14, 15, 14, 15,
-];
 
 /// Where each exported operator jumps to.
 static TARGET: [AtomicPtr<c_void>; OPERATORS] = [
@@ -79,11 +47,14 @@ static TARGET: [AtomicPtr<c_void>; OPERATORS] = [
 static FOUND: [AtomicPtr<c_void>; OPERATORS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; OPERATORS];
 
+/// Somebody decides, or has.
+static DECIDING: AtomicBool = AtomicBool::new(false);
+/// Every operator has its target.
 static DECIDED: AtomicBool = AtomicBool::new(false);
 
 /// Looks the operators up, once.
 pub(crate) fn decide() {
-    if DECIDED.swap(true, Ordering::AcqRel) {
+    if DECIDING.swap(true, Ordering::AcqRel) {
         return;
     }
     // Without this one there is no runtime, or none that counts.
@@ -109,6 +80,7 @@ pub(crate) fn decide() {
         };
         TARGET[index].store(target.cast_mut(), Ordering::Release);
     }
+    DECIDED.store(true, Ordering::Release);
 }
 
 /// What an operator jumps to until it is decided: a constructor of a library that is initialised before ours
@@ -118,12 +90,12 @@ unsafe extern "C" fn decide_now(index: usize) -> *const c_void {
         next::prepare();
         decide();
     });
-    let target = TARGET[index].load(Ordering::Acquire);
-    // Another thread is about to decide; what stands for it will do.
-    if target.cast_const() == first_of(index) {
-        return LATE[index];
+    if DECIDED.load(Ordering::Acquire) {
+        TARGET[index].load(Ordering::Relaxed)
+    } else {
+        // Another thread is at it; what stands for a missing one will do.
+        LATE[index]
     }
-    target
 }
 
 #[unsafe(naked)]
@@ -151,10 +123,6 @@ unsafe extern "C" fn first<const INDEX: usize>() {
     )
 }
 
-fn first_of(index: usize) -> *const c_void {
-    FIRST[index]
-}
-
 /// A table of functions' addresses.
 #[repr(transparent)]
 struct Addresses([*const c_void; OPERATORS]);
@@ -166,29 +134,6 @@ impl core::ops::Index<usize> for Addresses {
         &self.0[index]
     }
 }
-
-static FIRST: Addresses = Addresses([
-    first::<0> as *const c_void,
-    first::<1> as *const c_void,
-    first::<2> as *const c_void,
-    first::<3> as *const c_void,
-    first::<4> as *const c_void,
-    first::<5> as *const c_void,
-    first::<6> as *const c_void,
-    first::<7> as *const c_void,
-    first::<8> as *const c_void,
-    first::<9> as *const c_void,
-    first::<10> as *const c_void,
-    first::<11> as *const c_void,
-    first::<12> as *const c_void,
-    first::<13> as *const c_void,
-    first::<14> as *const c_void,
-    first::<15> as *const c_void,
-    first::<16> as *const c_void,
-    first::<17> as *const c_void,
-    first::<18> as *const c_void,
-    first::<19> as *const c_void,
-]);
 
 /// For operators of the allocator's own.
 static COUNTED: Addresses = Addresses([
@@ -340,15 +285,13 @@ unsafe extern "C" fn late_new<const INDEX: usize>() {
     )
 }
 
-/// As the standard operators allocate: 1 byte where 0 are wanted.
+/// As the standard operators allocate.
 unsafe extern "C" fn by_malloc(size: usize, align: usize, index: usize) -> Ptr {
-    let size = size.max(1);
     if index < FIRST_ALIGNED {
         // SAFETY: any size may be asked for.
-        return unsafe { hot::malloc(size) };
+        return unsafe { hot::malloc(operators::standard_size(size)) };
     }
-    let align = align.max(size_of::<Ptr>());
-    let size = size.checked_next_multiple_of(align).unwrap_or(usize::MAX);
+    let (align, size) = operators::standard_aligned(size, align);
     // SAFETY: any size may be asked for.
     unsafe { crate::hooks::aligned_alloc(align, size) }
 }
@@ -357,7 +300,7 @@ unsafe extern "C" fn by_malloc(size: usize, align: usize, index: usize) -> Ptr {
 /// depends on. Null for forms that return null. Waits for the loader; there is no memory left to lose.
 #[cold]
 unsafe extern "C" fn throwing(index: usize, pc: usize) -> *const c_void {
-    if !matches!(index, 0 | 1 | 4 | 5) {
+    if !operators::throws(index) {
         return core::ptr::null();
     }
     let f = find_for_module(pc, NAMES[index]).cast_const();

@@ -2,8 +2,7 @@
 
 use crate::hot::HOT;
 use crate::{careful, confined, cxx, environment, next, own, page, process, roles};
-use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use homefree_ledger::{HardLimit, ledger};
 
 /// Children publish too.
@@ -60,40 +59,4 @@ static BEGIN: extern "C" fn() = begin;
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = end;
 
-macro_rules! exits {
-    ($($name:ident $next:ident;)*) => { $(
-        static $next: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-
-        /// See the C library's function of this name.
-        ///
-        /// # Safety
-        /// As the C library demands.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(status: c_int) -> ! {
-            // Ends the process without running destructors.
-            page::end();
-            let f = $next.load(Ordering::Relaxed);
-            if !f.is_null() {
-                // SAFETY: the C library's function of that name.
-                let f = unsafe { core::mem::transmute::<*mut c_void, extern "C" fn(c_int) -> !>(f) };
-                f(status)
-            }
-            loop {
-                // SAFETY: what that function does.
-                unsafe { libc::syscall(libc::SYS_exit_group, status) };
-            }
-        }
-    )* };
-}
-
-exits! {
-    _exit EXIT;
-    _Exit EXIT_ISO;
-}
-
-/// Looks the functions up while it is safe to: `_exit` may be called in a child of `vfork`.
-fn find_exits() {
-    for (next, name) in [(&EXIT, c"_exit"), (&EXIT_ISO, c"_Exit")] {
-        next.store(homefree_next::find(name), Ordering::Relaxed);
-    }
-}
+homefree_next::exits!(page::end());

@@ -14,9 +14,12 @@
 #![no_std]
 
 pub mod bootstrap;
+mod exits;
 mod functions;
 mod look;
+pub mod operators;
 
+pub use exits::exit_by;
 pub use functions::{Artifact, Functions, Next};
 pub use look::{
     c_library_has, clear_message, find, find_for_module, is_standard_runtime, module_name,

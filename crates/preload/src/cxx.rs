@@ -23,36 +23,8 @@ use crate::{registers, slot};
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use homefree_next::operators::{self, FIRST_ALIGNED, FIRST_DELETE, INSTEAD, NAMES, OPERATORS};
 use homefree_record as record;
-
-/// Mangled names; `new` first, then `delete`.
-const NAMES: [&CStr; OPERATORS] = [
-    c"_Znwm",
-    c"_Znam",
-    c"_ZnwmRKSt9nothrow_t",
-    c"_ZnamRKSt9nothrow_t",
-    c"_ZnwmSt11align_val_t",
-    c"_ZnamSt11align_val_t",
-    c"_ZnwmSt11align_val_tRKSt9nothrow_t",
-    c"_ZnamSt11align_val_tRKSt9nothrow_t",
-    c"_ZdlPv",
-    c"_ZdaPv",
-    c"_ZdlPvRKSt9nothrow_t",
-    c"_ZdaPvRKSt9nothrow_t",
-    c"_ZdlPvm",
-    c"_ZdaPvm",
-    c"_ZdlPvSt11align_val_t",
-    c"_ZdaPvSt11align_val_t",
-    c"_ZdlPvSt11align_val_tRKSt9nothrow_t",
-    c"_ZdaPvSt11align_val_tRKSt9nothrow_t",
-    c"_ZdlPvmSt11align_val_t",
-    c"_ZdaPvmSt11align_val_t",
-];
-const OPERATORS: usize = 20;
-/// Operators from here on free.
-const FIRST_DELETE: usize = 8;
-/// Operators from here on, up to [`FIRST_DELETE`], take an alignment.
-const FIRST_ALIGNED: usize = 4;
 
 static FOUND: [AtomicPtr<c_void>; OPERATORS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; OPERATORS];
@@ -89,11 +61,6 @@ fn other_operator(index: usize) -> *const c_void {
         _ => malloc_only as *const c_void,
     }
 }
-
-/// Where a form that is missing behind us goes: to the one that the standard's own form of it calls.
-const INSTEAD: [usize; OPERATORS] = [
-    0, 0, 0, 1, 4, 4, 4, 5, 8, 8, 8, 9, 8, 9, 14, 14, 14, 15, 14, 15,
-];
 
 /// Looks the operators up, once.
 pub(crate) fn decide() {
@@ -155,23 +122,15 @@ fn all_standard() -> bool {
             .all(|(name, own)| ours(name, own))
 }
 
-/// The standard operators ask for 1 byte where 0 are wanted.
 unsafe extern "C" fn malloc_only(size: usize) -> Ptr {
     // SAFETY: any size may be asked for.
-    unsafe { NEXT.malloc.get()(size.max(1)) }
+    unsafe { NEXT.malloc.get()(operators::standard_size(size)) }
 }
 
 unsafe extern "C" fn aligned_only(size: usize, align: usize) -> Ptr {
-    let align = align.max(size_of::<Ptr>());
+    let (align, size) = operators::standard_aligned(size, align);
     // SAFETY: any size may be asked for.
-    unsafe {
-        NEXT.aligned_alloc.get()(
-            align,
-            size.max(1)
-                .checked_next_multiple_of(align)
-                .unwrap_or(usize::MAX),
-        )
-    }
+    unsafe { NEXT.aligned_alloc.get()(align, size) }
 }
 
 unsafe extern "C" fn free_only(p: Ptr) {
@@ -213,8 +172,9 @@ unsafe extern "C" fn enter(index: usize, sp: *const usize, fp: usize) -> *const 
     // SAFETY: the stub's own stack pointer at entry.
     let regs = unsafe { registers(sp, fp) };
     // A C function stands in for a throwing operator, and has failed just now.
-    let throws = matches!(index, 0 | 1 | 4 | 5);
-    if throws && STANDARD.load(Ordering::Relaxed) && FOUND[index].load(Ordering::Relaxed).is_null()
+    if operators::throws(index)
+        && STANDARD.load(Ordering::Relaxed)
+        && FOUND[index].load(Ordering::Relaxed).is_null()
     {
         // Called by another operator, by a jump: for the program's call.
         let [outer, sp, _] = slot().outer.get();
