@@ -29,7 +29,7 @@ pub(crate) struct Account {
     pub(crate) tid: AtomicU32,
     /// Its thread is there.
     life: Life,
-    /// Not zero once the slot may not be looked at any more: the thread has left, or is gone.
+    /// [`PRESENT`], [`LEAVING`] or [`GONE`].
     gone: AtomicU32,
     /// How many look at the slot.
     read: AtomicU32,
@@ -63,6 +63,16 @@ unsafe impl Pooled for Account {
     }
 }
 
+/// The slot may be looked at, by readers of a living thread's account.
+const PRESENT: u32 = 0;
+/// It may not be any more; the thread is still busy with the account.
+const LEAVING: u32 = 1;
+/// The thread has left, or is gone: the account is to be closed.
+const GONE: u32 = 2;
+
+/// There are accounts to be closed: see [`Account::is_gone`].
+pub(crate) static ANY_GONE: AtomicBool = AtomicBool::new(false);
+
 /// Threads are not to be asked for their ids any more.
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
@@ -76,18 +86,6 @@ fn thread_id() -> u32 {
         return 0;
     }
     sys::thread_id()
-}
-
-/// A word of a slot, as an atomic.
-fn word(cell: &Cell<i64>) -> &AtomicI64 {
-    // SAFETY: same size and alignment; others only read it, atomically. The thread's own adds are single
-    // instructions on it.
-    unsafe { AtomicI64::from_ptr(cell.as_ptr()) }
-}
-
-fn events_word(cell: &Cell<u64>) -> &AtomicU64 {
-    // SAFETY: as in `word`.
-    unsafe { AtomicU64::from_ptr(cell.as_ptr()) }
 }
 
 /// Marks the account as being settled until dropped.
@@ -105,7 +103,7 @@ impl Account {
         self.slot.set(slot);
         self.serial.set(serial);
         self.life.begin();
-        self.gone.store(0, Ordering::Relaxed);
+        self.gone.store(PRESENT, Ordering::Relaxed);
         self.read.store(0, Ordering::Relaxed);
         // It may have been closed for a thread that never came to the end of a settlement.
         self.busy.store(0, Ordering::Relaxed);
@@ -193,7 +191,7 @@ impl Account {
             (&slot.frees, more.frees),
         ] {
             if more != 0 {
-                events_word(cell).fetch_add(more, Ordering::Relaxed);
+                CounterSlot::count(cell).fetch_add(more, Ordering::Relaxed);
             }
         }
         let add = |place: &AtomicU64, more: u64| {
@@ -230,8 +228,8 @@ impl Account {
         self.set_margin(margin);
         self.credit.store(credit, Ordering::Relaxed);
         self.free_credit.store(free_credit, Ordering::Relaxed);
-        word(&slot.allocated).store(-credit, Ordering::Relaxed);
-        word(&slot.freed).store(-free_credit, Ordering::Relaxed);
+        CounterSlot::word(&slot.allocated).store(-credit, Ordering::Relaxed);
+        CounterSlot::word(&slot.freed).store(-free_credit, Ordering::Relaxed);
         // Odd to even: the next turn.
         self.turn.store(
             self.turn.load(Ordering::Relaxed).wrapping_add(1),
@@ -296,18 +294,19 @@ impl Account {
 
     /// What the thread has counted so far, and how much credit it has left. Under the registry's lock.
     pub(crate) fn read(&self) -> Reading {
-        if self.gone.load(Ordering::Acquire) == 0 && self.life.is_over() {
+        if self.gone.load(Ordering::Acquire) == PRESENT && self.life.is_over() {
             // What it had not settled has gone with it.
             let credits = [&self.credit, &self.free_credit];
             for (left, credit) in self.left.0.iter().zip(credits) {
                 let nothing = credit.load(Ordering::Relaxed).wrapping_neg();
                 left.store(nothing, Ordering::Relaxed);
             }
-            self.gone.store(1, Ordering::SeqCst);
+            self.gone.store(GONE, Ordering::SeqCst);
+            ANY_GONE.store(true, Ordering::Release);
         }
         // Who leaves waits until nobody looks.
         self.read.fetch_add(1, Ordering::SeqCst);
-        let reading = if self.is_gone() {
+        let reading = if self.gone.load(Ordering::SeqCst) != PRESENT {
             let [allocated, freed] = &self.left.0;
             let words = (
                 allocated.load(Ordering::Relaxed),
@@ -324,7 +323,7 @@ impl Account {
 
     /// Whether its thread has left, or was found gone: it is to be closed.
     pub(crate) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::SeqCst) != 0
+        self.gone.load(Ordering::SeqCst) == GONE
     }
 
     /// Whether it is the account of a slot's thread.
@@ -344,20 +343,29 @@ impl Account {
         // SAFETY: by the thread itself.
         let slot = unsafe { self.slot() };
         for (left, cell) in self.left.0.iter().zip([&slot.allocated, &slot.freed]) {
-            left.store(word(cell).load(Ordering::Relaxed), Ordering::Relaxed);
+            left.store(
+                CounterSlot::word(cell).load(Ordering::Relaxed),
+                Ordering::Relaxed,
+            );
         }
         for (left, cell) in self.left.1.iter().zip([&slot.allocations, &slot.frees]) {
-            left.store(events_word(cell).load(Ordering::Relaxed), Ordering::Relaxed);
+            left.store(
+                CounterSlot::count(cell).load(Ordering::Relaxed),
+                Ordering::Relaxed,
+            );
         }
-        self.gone.store(1, Ordering::SeqCst);
+        self.gone.store(LEAVING, Ordering::SeqCst);
         while self.read.load(Ordering::SeqCst) != 0 {
             core::hint::spin_loop();
         }
         for cell in [&slot.allocated, &slot.freed] {
-            word(cell).store(0, Ordering::Relaxed);
+            CounterSlot::word(cell).store(0, Ordering::Relaxed);
         }
         slot.account.set(null_mut());
         self.life.end();
+        // The last: from now on it may be another thread's.
+        self.gone.store(GONE, Ordering::SeqCst);
+        ANY_GONE.store(true, Ordering::Release);
     }
 
     fn read_slot(&self) -> Reading {
@@ -387,15 +395,15 @@ impl Account {
     /// in it that is about to be taken back, and may be any size.
     fn read_once(&self, slot: &CounterSlot) -> (Reading, bool) {
         let words = (
-            word(&slot.allocated).load(Ordering::Relaxed),
-            word(&slot.freed).load(Ordering::Relaxed),
+            CounterSlot::word(&slot.allocated).load(Ordering::Relaxed),
+            CounterSlot::word(&slot.freed).load(Ordering::Relaxed),
         );
         let rests = |word: i64, credit: &AtomicI64| {
             word < 0 || (word == 0 && credit.load(Ordering::Relaxed) <= 0)
         };
         let at_rest = rests(words.0, &self.credit) && rests(words.1, &self.free_credit);
         let events = [&slot.allocations, &slot.frees];
-        let events = events.map(|cell| events_word(cell).load(Ordering::Relaxed));
+        let events = events.map(|cell| CounterSlot::count(cell).load(Ordering::Relaxed));
         (self.reading_of(words, events), at_rest)
     }
 
@@ -404,6 +412,7 @@ impl Account {
         (allocated, freed): (i64, i64),
         [allocations, frees]: [u64; 2],
     ) -> Reading {
+        let left = allocated.wrapping_neg().max(0);
         let used = allocated.wrapping_add(self.credit.load(Ordering::Relaxed));
         let freed = freed.wrapping_add(self.free_credit.load(Ordering::Relaxed));
         Reading {
@@ -419,11 +428,8 @@ impl Account {
                 allocations,
                 frees,
             },
-            unspent: self
-                .granted
-                .load(Ordering::Relaxed)
-                .min(allocated.wrapping_neg())
-                .max(0),
+            left,
+            unspent: self.granted.load(Ordering::Relaxed).min(left),
             granted: self.granted.load(Ordering::Relaxed),
         }
     }
@@ -433,15 +439,8 @@ impl Account {
     /// Returns that room. Under the registry's lock.
     pub(crate) fn take_room(&self) -> i64 {
         let reading = self.read();
-        // SAFETY: under the registry's lock.
-        let word = if self.is_gone() {
-            0
-        } else {
-            // SAFETY: as above, and its thread is there.
-            word(&unsafe { self.slot() }.allocated).load(Ordering::Relaxed)
-        };
         let ahead = reading.sums.net() - self.settled();
-        let room = (ahead.max(0) - word.min(0) - reading.granted).max(0);
+        let room = (ahead.max(0) + reading.left - reading.granted).max(0);
         self.granted.fetch_add(room, Ordering::AcqRel);
         room
     }
@@ -455,7 +454,7 @@ impl Account {
             // What a signal's handler does from now on finds no credit, and is counted directly.
             let words = (counter::take(&slot.allocated), counter::take(&slot.freed));
             let events = [&slot.allocations, &slot.frees];
-            let events = events.map(|cell| events_word(cell).swap(0, Ordering::Relaxed));
+            let events = events.map(|cell| CounterSlot::count(cell).swap(0, Ordering::Relaxed));
             self.life.end();
             self.reading_of(words, events)
         } else {
@@ -505,7 +504,9 @@ impl Account {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     pub(crate) sums: Sums,
-    /// Credit under a limit that the thread may still use.
+    /// Bytes that the thread may still allocate without asking.
+    pub(crate) left: i64,
+    /// That part of them which was granted under a limit.
     pub(crate) unspent: i64,
     /// Credit under a limit that it was given.
     pub(crate) granted: i64,

@@ -4,7 +4,7 @@ use crate::account::{Account, Settling};
 use crate::shared::{SHARED, Sums};
 use crate::{limit, registry, state};
 use core::cell::Cell;
-use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use homefree_thread::counter::{self, CounterSlot};
 use homefree_thread::sys;
 
@@ -199,12 +199,8 @@ pub(crate) fn ask(bytes: usize) -> Option<i64> {
 #[inline(never)]
 pub(crate) fn failed<const COUNT: bool>(bytes: usize) {
     let slot = slot();
-    // SAFETY: same size and alignment; the thread's own word.
-    let word = unsafe { AtomicI64::from_ptr(slot.allocated.as_ptr()) };
-    word.fetch_sub(bytes as i64, Ordering::Relaxed);
+    CounterSlot::word(&slot.allocated).fetch_sub(bytes as i64, Ordering::Relaxed);
     if COUNT {
-        // SAFETY: as above.
-        let events = unsafe { AtomicU64::from_ptr(slot.allocations.as_ptr()) };
-        events.fetch_sub(1, Ordering::Relaxed);
+        CounterSlot::count(&slot.allocations).fetch_sub(1, Ordering::Relaxed);
     }
 }

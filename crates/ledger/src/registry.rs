@@ -1,6 +1,6 @@
 //! All accounts: who has one, and what happens to it when its thread ends or the process forks.
 
-use crate::account::Account;
+use crate::account::{ANY_GONE, Account};
 use crate::events::{self, Quiet};
 use crate::pool::Pool;
 use crate::reading::ThreadFlow;
@@ -33,6 +33,9 @@ impl Registry {
 
     /// Closes the accounts of threads that have left, or were found gone.
     fn close_gone(&self) {
+        if !ANY_GONE.load(Ordering::Acquire) || !ANY_GONE.swap(false, Ordering::AcqRel) {
+            return;
+        }
         for account in self.list().into_iter().flatten() {
             if account.is_gone() {
                 close_held(self, NonNull::from(account), false);

@@ -1,6 +1,6 @@
 //! States of a thread, in its counting slot.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use homefree_thread::counter::CounterSlot;
 
 /// Never seen.
@@ -17,9 +17,7 @@ pub(crate) const HOLDS: u64 = 8;
 /// Changes a thread's state from one to another in one step, which a signal's handler comes before or after. False if it
 /// was not the first.
 pub(crate) fn change(slot: &CounterSlot, from: u64, to: u64) -> bool {
-    // SAFETY: same size and alignment; the calling thread's own word.
-    let state = unsafe { AtomicU64::from_ptr(slot.state.as_ptr()) };
-    state
+    CounterSlot::count(&slot.state)
         .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
         .is_ok()
 }

@@ -3,12 +3,47 @@
 use homefree_ledger::{Accounted, Counts};
 use std::alloc::{Layout, System, alloc, dealloc};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 #[global_allocator]
 static A: Accounted<System, Counts> = Accounted::new(System);
 
+/// A thread that a handler before a fork is to wait for.
+static TO_JOIN: Mutex<Option<thread::JoinHandle<()>>> = Mutex::new(None);
+static MAY_END: AtomicBool = AtomicBool::new(false);
+
+/// Runs before each fork, after the ledger's own handler, which was registered later: as libraries do that end their
+/// pool of threads there. And it asks the ledger everything.
+extern "C" fn before_fork() {
+    let thread = TO_JOIN.lock().unwrap().take();
+    let Some(thread) = thread else { return };
+    MAY_END.store(true, Ordering::Release);
+    thread.join().unwrap();
+    let scope = A.scope("in a handler");
+    drop(std::hint::black_box(vec![0u8; 100]));
+    let mut told = 0;
+    A.for_each_scope(|_, _| told += 1);
+    A.for_each_thread(|_| told += 1);
+    assert!(told >= 2 && A.peak_since(A.mark()) > 0);
+    assert!(!A.prometheus().is_empty());
+    drop(scope);
+}
+
+extern "C" fn register() {
+    // SAFETY: plain call.
+    unsafe { libc::pthread_atfork(Some(before_fork), None, None) };
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REGISTER: extern "C" fn() = register;
+
 fn main() {
+    // A fork that waits for ever would be waited for, for ever.
+    // SAFETY: plain call.
+    unsafe { libc::alarm(240) };
+    a_handler_before_a_fork_waits_for_a_thread();
     forks_of_a_quiet_process();
     forks_under_load();
     handlers_that_allocate();
@@ -46,6 +81,34 @@ fn in_child(child: impl FnOnce() -> bool) -> bool {
             assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
             status == 0
         }
+    }
+}
+
+/// A thread ends while another forks and waits for it. Its part is in no sum less, in the parent nor in the child.
+fn a_handler_before_a_fork_waits_for_a_thread() {
+    for _ in 0..20 {
+        MAY_END.store(false, Ordering::Release);
+        let ready = Arc::new(Barrier::new(2));
+        let there = ready.clone();
+        let thread = thread::spawn(move || {
+            for _ in 0..20 {
+                // SAFETY: freed as allocated.
+                unsafe { dealloc(alloc(block(1)), block(1)) };
+            }
+            // SAFETY: kept; the sums are to know it.
+            std::hint::black_box(unsafe { alloc(block(10_000)) });
+            there.wait();
+            while !MAY_END.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+        });
+        ready.wait();
+        let before = A.usage_exact().current;
+        *TO_JOIN.lock().unwrap() = Some(thread);
+        // The thread's handle, packet and stack record go with it.
+        let same = move || before.abs_diff(A.usage_exact().current) < 2000;
+        assert!(in_child(move || same() && consistent()));
+        assert!(same() && consistent());
     }
 }
 

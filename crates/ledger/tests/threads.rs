@@ -64,6 +64,7 @@ fn main() {
     threads_that_only_free();
     late_destructors();
     every_round_of_key_destructors();
+    a_thread_whose_end_nobody_tells();
     dead_threads_left_their_blocks();
     parked_threads();
     a_storm_of_exchanges();
@@ -298,6 +299,55 @@ fn every_round_of_key_destructors() {
     let block = (3 * KIB + size_of::<Block>()) as u64;
     assert_eq!(leaked % block, 0, "{leaked}");
     assert_eq!(cheap(), A.usage_exact().current);
+}
+
+/// A thread does nothing before the last round of its key destructors, and then a lot: no hook of ours is called any
+/// more, and its stack, too large to be kept, is gone when the next reading comes.
+fn a_thread_whose_end_nobody_tells() {
+    use std::sync::atomic::AtomicU32;
+    static KEY: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn destructor(round: *mut libc::c_void) {
+        let round = round as usize;
+        if round < 4 {
+            let key = KEY.load(Ordering::Relaxed);
+            // SAFETY: a key of ours.
+            unsafe { libc::pthread_setspecific(key, (round + 1) as *mut libc::c_void) };
+        } else {
+            for _ in 0..40 {
+                drop(Block::new(100));
+            }
+        }
+    }
+    extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
+        let key = KEY.load(Ordering::Relaxed);
+        // SAFETY: a key of ours.
+        unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(1)) };
+        std::ptr::null_mut()
+    }
+    let mut key = 0;
+    // SAFETY: plain call.
+    let failed = unsafe { libc::pthread_key_create(&mut key, Some(destructor)) };
+    assert_eq!(failed, 0);
+    KEY.store(key, Ordering::Relaxed);
+    let (before, living) = (A.usage_exact(), accounts());
+    for _ in 0..20 {
+        let mut id = 0;
+        // SAFETY: plain calls, and an attribute that is set up.
+        unsafe {
+            let mut large: libc::pthread_attr_t = std::mem::zeroed();
+            assert_eq!(libc::pthread_attr_init(&mut large), 0);
+            assert_eq!(libc::pthread_attr_setstacksize(&mut large, 64 << 20), 0);
+            let made = libc::pthread_create(&mut id, &large, body, std::ptr::null_mut());
+            assert_eq!(made, 0);
+            assert_eq!(libc::pthread_join(id, std::ptr::null_mut()), 0);
+        }
+        let now = A.usage_exact();
+        assert!(
+            now.current.abs_diff(before.current) <= 20 * 40 * 100,
+            "{now:?}"
+        );
+    }
+    assert_eq!(accounts(), living, "they were found gone");
 }
 
 /// Short-lived threads allocate below their margin, main frees, again and again (polars#29430).

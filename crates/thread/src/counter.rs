@@ -18,6 +18,7 @@
 
 use crate::slot::InitialExec;
 use core::cell::Cell;
+use core::sync::atomic::{AtomicI64, AtomicU64};
 
 /// A thread's counters. All zero until the thread is first seen and after it has ended.
 #[repr(C, align(16))]
@@ -34,6 +35,20 @@ pub struct CounterSlot {
     pub account: Cell<*mut ()>,
     /// The ledger's own state of the thread.
     pub state: Cell<u64>,
+}
+
+impl CounterSlot {
+    /// A word of bytes, as others read it, and as its thread changes it off the short way.
+    pub fn word(cell: &Cell<i64>) -> &AtomicI64 {
+        // SAFETY: same size and alignment. The thread's own adds are single instructions on it.
+        unsafe { AtomicI64::from_ptr(cell.as_ptr()) }
+    }
+
+    /// A word of events, or the state, in the same way.
+    pub fn count(cell: &Cell<u64>) -> &AtomicU64 {
+        // SAFETY: as in `word`.
+        unsafe { AtomicU64::from_ptr(cell.as_ptr()) }
+    }
 }
 
 /// The word that an allocation adds to.
@@ -322,7 +337,7 @@ mod imp {
     extern crate std;
     use super::{ALLOCATED, Anywhere, CounterSlot, InitialExec, Reach};
     use core::cell::Cell;
-    use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+    use core::sync::atomic::Ordering;
 
     std::thread_local! {
         static SLOT: CounterSlot = const {
@@ -347,13 +362,8 @@ mod imp {
                 ALLOCATED => (&slot.allocated, &slot.allocations),
                 _ => (&slot.freed, &slot.frees),
             };
-            // SAFETY: same size and alignment as the cells. Atomic, so that a signal's handler comes before or after.
-            let (word, events) = unsafe {
-                (
-                    AtomicI64::from_ptr(word.as_ptr()),
-                    AtomicU64::from_ptr(events.as_ptr()),
-                )
-            };
+            // Atomic, so that a signal's handler comes before or after.
+            let (word, events) = (CounterSlot::word(word), CounterSlot::count(events));
             let relaxed = Ordering::Relaxed;
             let within = |word: i64| Some(word.wrapping_add(bytes as i64)).filter(|sum| *sum < 0);
             if word.fetch_update(relaxed, relaxed, within).is_err() {
@@ -367,9 +377,7 @@ mod imp {
     }
 
     pub(super) fn take(word: &Cell<i64>) -> i64 {
-        // SAFETY: same size and alignment as the cell.
-        let word = unsafe { AtomicI64::from_ptr(word.as_ptr()) };
-        word.swap(0, Ordering::Relaxed)
+        CounterSlot::word(word).swap(0, Ordering::Relaxed)
     }
 
     impl Reach for InitialExec {
