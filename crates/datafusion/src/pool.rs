@@ -104,7 +104,7 @@ impl<P: MemoryPool + ?Sized> LedgerPool<P> {
         self.book.take_baseline()
     }
 
-    /// Declared beside real. Reads every thread's counters (3 to 12 ns a thread) and `/proc/self/status`.
+    /// Declared beside real. Reads every thread's counters (some 20 ns a thread) and `/proc/self/status`.
     pub fn difference(&self) -> Difference {
         self.book.difference()
     }

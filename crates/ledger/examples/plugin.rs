@@ -1,14 +1,19 @@
 //! A library that counts what it allocates, to be opened with `dlopen`: the host of `tests/plugin.rs`, and a look
 //! at what a library author writes. Its ledger is its own, whatever else is in the process.
 //!
-//! Built with the feature-less cfg `plugin_with_much_tls` it brings more thread-local storage than the loader has
+//! Built with `--cfg plugin_of_bytes` it counts bytes alone, as most will; with `--cfg plugin_with_much_tls` it brings more thread-local storage than the loader has
 //! room for in a library opened late, so that its counters lie at no constant distance.
 
-use homefree_ledger::{Accounted, Counts};
+use homefree_ledger::Accounted;
 use std::alloc::{Layout, System, alloc, dealloc};
 
+#[cfg(not(plugin_of_bytes))]
+type Mode = homefree_ledger::Counts;
+#[cfg(plugin_of_bytes)]
+type Mode = homefree_ledger::Bytes;
+
 #[global_allocator]
-static A: Accounted<System, Counts> = Accounted::new(System);
+static A: Accounted<System, Mode> = Accounted::new(System);
 
 #[cfg(plugin_with_much_tls)]
 thread_local! {

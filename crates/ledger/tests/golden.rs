@@ -23,7 +23,8 @@ struct Entries {
 #[test]
 fn the_short_ways_are_short() {
     let executable = artifact("executable", "executable", "");
-    let plugin = artifact("plugin", "libplugin.so", "");
+    let plugin = artifact("plugin", "libplugin.so", "--cfg plugin_of_bytes");
+    let counting = artifact("plugin", "libplugin.so", "");
     let all = [
         Entries {
             artifact: Artifact::read(&executable),
@@ -35,6 +36,14 @@ fn the_short_ways_are_short() {
         },
         Entries {
             artifact: Artifact::read(&plugin),
+            name: "cdylib",
+            functions: [
+                ("12___rust_alloc", "alloc", "malloc", 17),
+                ("14___rust_dealloc", "dealloc", "free", 6),
+            ],
+        },
+        Entries {
+            artifact: Artifact::read(&counting),
             name: "cdylib, with counts",
             functions: [
                 ("12___rust_alloc", "alloc", "malloc", 18),

@@ -5,7 +5,8 @@ use std::process::Command;
 
 /// The path of an example's artifact: `name`, or `libname.so`. `flags` go to the compiler.
 pub fn artifact(name: &str, file: &str, flags: &str) -> PathBuf {
-    let kind = if flags.is_empty() { "plain" } else { "flags" };
+    let kind = flags.rsplit(' ').next().filter(|flag| !flag.is_empty());
+    let kind = kind.unwrap_or("plain");
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(kind);
     let mut cargo = Command::new(env!("CARGO"));
     cargo
