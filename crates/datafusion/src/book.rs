@@ -1,7 +1,6 @@
 //! A pool's figures: what was declared, and what was seen of the difference.
 
 use crate::difference::Difference;
-use crate::resident::resident;
 use crate::source::{Real, Source};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -127,7 +126,7 @@ impl Book {
             error: self.source.quick().error,
             refused: self.refused.load(Relaxed),
             declined: self.declined.load(Relaxed),
-            resident: resident(),
+            resident: homefree_ledger::process_memory().ok(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The answer: declared beside real.
 
-use crate::resident::Resident;
 use datafusion_execution::memory_pool::human_readable_size;
+use homefree_ledger::ProcessMemory;
 use std::fmt::{self, Display, Formatter};
 
 /// What was declared to a pool beside what is really held. Bytes, but for the two counts.
@@ -33,8 +33,10 @@ pub struct Difference {
     pub refused: u64,
     /// Requests refused by the wrapped pool, on the declared number.
     pub declined: u64,
-    /// What the kernel counts for the process, if it can be read.
-    pub resident: Option<Resident>,
+    /// What the kernel counts for the process, if it can be read. Never `memory.current` of a cgroup: that counts page
+    /// cache too, which the kernel can take back, and so stands at the limit in every container that reads files
+    /// (apache/datafusion-comet#5993).
+    pub resident: Option<ProcessMemory>,
 }
 
 impl Difference {
@@ -77,11 +79,11 @@ impl Display for Difference {
             self.declined,
         )?;
         match self.resident {
-            Some(resident) => write!(
+            Some(memory) => write!(
                 f,
                 ", resident {} (anonymous {})",
-                size(resident.all),
-                size(resident.anonymous)
+                size(memory.resident),
+                size(memory.anon)
             ),
             None => Ok(()),
         }

@@ -35,12 +35,11 @@ mod difference;
 mod figures;
 mod limit;
 mod pool;
-mod resident;
 mod source;
 
 pub use book::declared_in_process;
 pub use consumers::{ConsumerUse, EndedConsumers};
 pub use difference::Difference;
+pub use homefree_ledger::ProcessMemory;
 pub use limit::RealLimit;
 pub use pool::LedgerPool;
-pub use resident::{Resident, resident};

@@ -4,7 +4,7 @@ mod held;
 
 use datafusion_execution::memory_pool::GreedyMemoryPool;
 use held::{alone, consumer};
-use homefree_datafusion::{Difference, LedgerPool, Resident};
+use homefree_datafusion::{Difference, LedgerPool, ProcessMemory};
 use std::sync::Arc;
 
 fn some() -> Difference {
@@ -19,9 +19,10 @@ fn some() -> Difference {
         error: 1 << 20,
         refused: 7,
         declined: 2,
-        resident: Some(Resident {
-            anonymous: 50 << 20,
-            all: 60 << 20,
+        resident: Some(ProcessMemory {
+            anon: 50 << 20,
+            resident: 60 << 20,
+            ..ProcessMemory::default()
         }),
     }
 }
