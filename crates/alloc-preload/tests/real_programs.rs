@@ -62,49 +62,15 @@ fn inputs(dir: &Path) {
             (0..200).map(|i| format!("template <int N> struct S{i} {{ std::map<std::string, std::vector<int>> m; }}; S{i}<{i}> s{i};\n")).collect::<String>()
         ),
     );
-    put("Churn.java", JAVA.into());
-    put("work.js", NODE.into());
+    put(
+        "Churn.java",
+        include_str!("../../../tests/programs/Churn.java").into(),
+    );
+    put(
+        "work.js",
+        include_str!("../../../tests/programs/work.js").into(),
+    );
 }
-
-const JAVA: &str = r#"
-import java.util.*;
-public class Churn {
-    public static void main(String[] args) throws Exception {
-        long[] sums = new long[4];
-        Thread[] threads = new Thread[4];
-        for (int t = 0; t < 4; t++) {
-            int me = t;
-            threads[t] = new Thread(() -> {
-                for (int round = 0; round < 50; round++) {
-                    Map<Integer, String> map = new HashMap<>();
-                    for (int i = 0; i < 2000; i++) map.put(i, "value " + i);
-                    sums[me] += map.size();
-                }
-            });
-            threads[t].start();
-        }
-        for (Thread t : threads) t.join();
-        System.gc();
-        System.out.println(Arrays.stream(sums).sum());
-    }
-}
-"#;
-
-const NODE: &str = r#"
-const { Worker, isMainThread, parentPort } = require('worker_threads');
-const zlib = require('zlib');
-if (isMainThread) {
-  let total = 0, left = 4;
-  for (let n = 0; n < 4; n++) new Worker(__filename).on('message', m => {
-    total += m;
-    if (--left === 0) zlib.gzip(Buffer.alloc(1000000, 'abc'), (e, b) => console.log(total, zlib.gunzipSync(b).length));
-  });
-} else {
-  let words = {};
-  for (let i = 0; i < 50000; i++) words['w' + i % 1000] = (words['w' + i % 1000] || 0) + 1;
-  parentPort.postMessage(Object.keys(words).length);
-}
-"#;
 
 #[test]
 fn python() {

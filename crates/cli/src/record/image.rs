@@ -1,9 +1,10 @@
 //! Which program a process is at the moment, and whether the recorder is in it: a process can turn
 //! into another program (exec) without our environment.
 
+use crate::launch::Ending;
 use crate::library::Library;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What was last seen of a process.
 #[derive(Debug)]
@@ -62,16 +63,23 @@ impl Image {
     }
 
     /// The program that ran without the recorder at the end, as far as it was seen.
-    pub fn without_recorder(&self) -> Option<String> {
+    fn without_recorder(&self) -> Option<String> {
         if self.recorded || self.without < 2 {
             return None;
         }
         self.exe.as_ref().map(|exe| exe.display().to_string())
     }
 
-    /// Name of the process when it ended.
-    pub fn last_name(&self) -> Option<&str> {
-        self.last_name.as_deref()
+    /// What `program` turned into, if the library was not in that: as far as it was seen, or, of one that was too short
+    /// to be looked at in time, by its name: what it left stops in the middle (`cut_short`), though it was not killed,
+    /// and it ended under another name.
+    pub fn became(&self, program: &Path, cut_short: bool, ending: Ending) -> Option<String> {
+        self.without_recorder().or_else(|| {
+            let last = self.last_name.as_deref()?;
+            let first = program.file_name()?.to_string_lossy();
+            let unseen = cut_short && matches!(ending, Ending::Exit(_)) && !first.starts_with(last);
+            unseen.then(|| last.to_string())
+        })
     }
 }
 
@@ -98,6 +106,6 @@ mod tests {
         child.wait().unwrap();
         image.look(child.id());
         image.look_last(child.id());
-        assert_eq!(image.last_name(), None);
+        assert_eq!(image.last_name, None);
     }
 }

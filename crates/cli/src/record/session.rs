@@ -106,22 +106,12 @@ impl Session {
         if program.by_itself {
             return Outcome::Recorded;
         }
-        if let Some(exe) = self.image.without_recorder() {
-            return Outcome::Became(exe);
-        }
-        // Too short to be looked at in time: its only profile stops in the middle, though it was not
-        // killed, and it ended under another name.
         let own = self.profiles.of_process(self.process);
         let cut_short = matches!(own.as_slice(), [only] if only.state == state::RUNNING);
-        if cut_short
-            && matches!(ending, Ending::Exit(_))
-            && let Some(last) = self.image.last_name()
-            && let Some(first) = program.path.file_name()
-            && !first.to_string_lossy().starts_with(last)
-        {
-            return Outcome::Became(last.into());
+        match self.image.became(&program.path, cut_short, ending) {
+            Some(other) => Outcome::Became(other),
+            None => Outcome::Recorded,
         }
-        Outcome::Recorded
     }
 
     fn draw(&mut self) {

@@ -99,25 +99,13 @@ impl Session {
         let ending = launch::run(&program.path, args, &environment, &mut session)?;
         let report = session.report(Some(ending));
         session.write_page(&report);
-        let became = session
-            .image
-            .without_recorder()
-            .or_else(|| session.became_unseen(program, &report, ending));
+        let cut_short = report.main.as_ref().is_some_and(|main| !main.ended());
+        let became = session.image.became(&program.path, cut_short, ending);
         Ok(Recording {
             report,
             ending,
             became,
         })
-    }
-
-    /// Too short to be looked at in time: its only account stops in the middle, though it was not killed, and it ended
-    /// under another name.
-    fn became_unseen(&self, program: &Program, report: &Report, ending: Ending) -> Option<String> {
-        let cut_short = report.main.as_ref().is_some_and(|main| !main.ended());
-        let last = self.image.last_name()?;
-        let first = program.path.file_name()?.to_string_lossy();
-        (cut_short && matches!(ending, Ending::Exit(_)) && !first.starts_with(last))
-            .then(|| last.to_string())
     }
 
     fn report(&self, ending: Option<Ending>) -> Report {

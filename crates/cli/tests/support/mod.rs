@@ -7,12 +7,14 @@
 
 mod account;
 mod build;
+mod corpus;
 mod recording;
 mod report;
 mod run;
 
 pub use account::{Accounted, accounted, accounted_with, figure, ledger_library};
 pub use build::{plugin, program, program_with};
+pub use corpus::{place, settle};
 pub use recording::{
     Recording, homefree, library, preload, preload_with, record, record_with, report_of,
     report_output,
