@@ -3,9 +3,9 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// A thread-exit hook: a pthread key whose destructor re-arms itself, so that the last call comes in
-/// the last of the rounds that POSIX guarantees, after the destructors of C++ and Rust thread-locals
-/// and of most other keys.
+/// A thread-exit hook: a pthread key. It comes after the destructors of C++ and Rust thread-locals. A
+/// destructor that arms it again is called in the next of the rounds that POSIX guarantees, after most
+/// other keys' too; but a thread that was first armed in a late round has fewer left, or none.
 ///
 /// The destructor gets its state from the key's value, never from thread-local storage (some systems
 /// have torn that down by then). The key is deleted when the artifact is unloaded, so `dlclose` leaves

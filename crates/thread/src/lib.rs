@@ -9,7 +9,7 @@
 //!   the initial-exec model or by a TLS descriptor, as the artifact needs; elsewhere by `thread_local!`.
 //! * [`counter`]: the ledger's slot in the same manner, with the one add and one branch that it is for.
 //! * [`tls_descriptor!`]: the look-up behind both, for whoever has a block of his own.
-//! * [`ExitHook`]: a pthread key that re-arms itself, so that it runs as late as keys can.
+//! * [`ExitHook`]: a pthread key, which can be armed again from its own destructor, to run as late as keys can.
 //! * [`on_fork`], [`on_fork_child`]: the sides of `fork`.
 //! * [`ThreadTable`]: ids that are never used twice, with one word each.
 //! * [`fold_role`]: `rpc-worker-17` → `rpc-worker-*`.
